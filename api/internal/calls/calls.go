@@ -1,0 +1,206 @@
+// Package calls carries one call of an agent from its decoded arguments to its record. REST and MCP are two doors to
+// the same room: both decode strictly, and then everything happens here.
+//
+//	session and turn -> one transaction: state, guard, reserve, "opened" -> runner -> one transaction: "closed"
+//
+// The judged bytes are what goes to the runner. A place that was reserved is given back when, and only when, the run
+// never started.
+package calls
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+
+	"xrayrunner/api/internal/metrics"
+	"xrayrunner/api/internal/offer"
+	"xrayrunner/api/internal/store"
+	"xrayrunner/guard"
+	"xrayrunner/manifests"
+	"xrayrunner/runner/client"
+	"xrayrunner/runner/protocol"
+)
+
+// Service does the calls. All fields are required but Now.
+type Service struct {
+	Log       *slog.Logger
+	Lock      *manifests.Lock
+	Store     *store.DB
+	Runner    *client.Client
+	Metrics   *metrics.Metrics
+	Unlock    bool   // XRAY_UNLOCK_DANGEROUS_TOOLS
+	SkillsDir string // the reviewed skills that the api's image carries; publishing copies from here
+	Now       func() time.Time
+
+	busy inFlight
+}
+
+// Caller is who calls, and through which door.
+type Caller struct {
+	Token store.Token
+	Via   string // "rest" or "mcp"
+}
+
+// Answer is what a call gave. Refused is set when nothing was done; then the rest is empty.
+type Answer struct {
+	CallID  string
+	Refused *protocol.Problem
+	Skills  []Summary        // skill_list
+	Text    string           // skill_load
+	Result  *protocol.Result // skill_run; its outcome may be lost
+}
+
+// Summary is one skill as an agent sees it.
+type Summary struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Kind        manifests.Kind `json:"kind"`
+}
+
+// List names the skills that are open to this session.
+func (s *Service) List(ctx context.Context, c Caller, sess store.Session) (Answer, error) {
+	call := s.call(c, sess, guard.ToolList)
+	var set offer.Set
+	answer, done, err := s.begin(ctx, call, func(now offer.Set) { set = now })
+	if done || err != nil {
+		return answer, err
+	}
+	for _, name := range set.Names() {
+		k := set.Policy.Skills[name].Skill
+		answer.Skills = append(answer.Skills, Summary{Name: name, Description: k.Description, Kind: k.Kind})
+	}
+	return answer, s.end(ctx, call, closing(protocol.OK, nil))
+}
+
+// Load gives SKILL.md as it is stored, which is as it was reviewed, and what to call for a runnable skill.
+func (s *Service) Load(ctx context.Context, c Caller, sess store.Session, skill string) (Answer, error) {
+	if p := unnamed(skill); p != nil {
+		return s.Refuse(ctx, c, sess, guard.ToolLoad, p)
+	}
+	call := s.call(c, sess, guard.ToolLoad)
+	call.Skill = skill
+	answer, done, err := s.begin(ctx, call, nil)
+	if done || err != nil {
+		return answer, err
+	}
+	text, err := s.Store.SkillFile(ctx, skill, "SKILL.md")
+	if err != nil {
+		return answer, errors.Join(err, s.end(ctx, call, closing(protocol.SandboxError, err)))
+	}
+	answer.Text = string(text) + howToRun(s.Lock.Skills[skill])
+	return answer, s.end(ctx, call, closing(protocol.OK, nil))
+}
+
+// Run judges, reserves, posts and records one run.
+func (s *Service) Run(ctx context.Context, c Caller, sess store.Session, skill, script string, input []byte) (Answer, error) {
+	if p := unnamed(skill, script); p != nil {
+		return s.Refuse(ctx, c, sess, guard.ToolRun, p)
+	}
+	call := s.call(c, sess, guard.ToolRun)
+	call.Skill, call.Script, call.Input, call.Counts = skill, script, input, true
+	var timeoutMS int
+	answer, done, err := s.beginRun(ctx, call, &timeoutMS)
+	if done || err != nil {
+		return answer, err
+	}
+	s.busy.add(sess.ID, 1)
+	defer s.busy.add(sess.ID, -1)
+	started := s.now()
+	// The record is closed whatever happens to the caller: context.WithoutCancel in Store.End.
+	result, refused, err := s.post(ctx, call, timeoutMS)
+	cl := store.Closing{Duration: s.now().Sub(started)}
+	switch {
+	case errors.Is(err, client.ErrUnavailable):
+		answer.Refused = protocol.NewProblem(protocol.RunnerUnavailable, RunnerDown)
+		cl.Outcome, cl.Error = string(protocol.RunnerUnavailable), err.Error()
+	case err != nil:
+		answer.Result = lost(call, s.Lock)
+		cl.Outcome, cl.Error, cl.Started = string(protocol.Lost), err.Error(), true
+	case refused != nil:
+		answer.Refused = refused
+		cl.Outcome, cl.Error = string(refused.Code), refused.Detail
+	default:
+		answer.Result = result
+		cl.Outcome, cl.Error, cl.Started, cl.Result = string(result.Outcome), result.Detail, true, result.Result
+		cl.Details = details(result)
+	}
+	s.Metrics.Decided(call.Tool, decisionWord(answer.Refused))
+	s.Log.Info("skill_run closed", "call", call.ID, "session", call.Session, "outcome", cl.Outcome, "duration_ms", cl.Duration.Milliseconds())
+	return answer, s.Store.End(ctx, call, cl)
+}
+
+// Check judges without running or reserving. Its row and the run's are found by the same skill, script and session.
+func (s *Service) Check(ctx context.Context, c Caller, sess store.Session, tool, skill, script string, input []byte) (Answer, error) {
+	call := s.call(c, sess, tool)
+	call.Skill, call.Script, call.Input = skill, script, input
+	recorded := call
+	recorded.Tool = "guard_check"
+	return s.judgeOnly(ctx, recorded, tool)
+}
+
+// RunnerDown is the one fixed text while the runner is not there.
+const RunnerDown = "the runner is not there, so nothing was started; everything else works; tell the user, or try again later"
+
+// wait is how long a call may wait for a place in the runner, beyond the run's own time.
+const wait = 60 * time.Second
+
+func (s *Service) post(ctx context.Context, call store.Call, timeoutMS int) (*protocol.Result, *protocol.Problem, error) {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(timeoutMS)*time.Millisecond+wait)
+	defer cancel()
+	return s.Runner.Run(ctx, protocol.RunRequest{
+		RunID: call.ID, Session: call.Session, Turn: call.Turn, Skill: call.Skill, Script: call.Script,
+		Input: protocol.TextInput(call.Input), TimeoutMS: int64(timeoutMS),
+	}, s.Lock.Digest())
+}
+
+func (s *Service) call(c Caller, sess store.Session, tool string) store.Call {
+	return store.Call{ID: newID(), Session: sess.ID, Turn: sess.Turn, Token: c.Token.Name, Role: c.Token.Role, Caller: c.Via, Tool: tool}
+}
+
+// newID is a UUIDv7, as the runner wants it: its time stamp is what lets a replay be refused after a restart.
+func newID() string {
+	id, err := uuid.NewV7()
+	if err != nil {
+		panic("BUG: no randomness: " + err.Error())
+	}
+	return id.String()
+}
+
+func (s *Service) now() time.Time {
+	if s.Now != nil {
+		return s.Now()
+	}
+	return time.Now()
+}
+
+func closing(o protocol.Outcome, err error) store.Closing {
+	cl := store.Closing{Outcome: string(o), Started: true}
+	if err != nil {
+		cl.Error = err.Error()
+	}
+	return cl
+}
+
+func lost(call store.Call, lock *manifests.Lock) *protocol.Result {
+	return &protocol.Result{RunID: call.ID, Outcome: protocol.Lost, ExitCode: -1, Detail: protocol.OutcomeText(protocol.Lost), ManifestDigest: lock.Digest()}
+}
+
+func details(r *protocol.Result) json.RawMessage {
+	raw, err := json.Marshal(map[string]any{"usage": r.Usage, "sandbox": r.Sandbox, "script_sha256": r.ScriptSHA256,
+		"manifest_digest": r.ManifestDigest, "exit_code": r.ExitCode, "signal": r.Signal, "stderr": r.Stderr})
+	if err != nil {
+		return json.RawMessage(`{}`)
+	}
+	return raw
+}
+
+func decisionWord(p *protocol.Problem) string {
+	if p == nil {
+		return "allow"
+	}
+	return string(p.Code)
+}

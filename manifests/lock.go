@@ -1,0 +1,91 @@
+package manifests
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// MaxLockBytes bounds a lock file.
+const MaxLockBytes = 32 << 20
+
+// Digest names a lock file by its bytes: "sha256:" and 64 hex digits. The api and the runner compare it.
+func Digest(raw []byte) string { return "sha256:" + hashHex(raw) }
+
+func hashHex(raw []byte) string {
+	sum := sha256.Sum256(raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// Decode reads a lock file. All that a run relies on is proved here: names, paths, hashes, classes and
+// limits are in order, every script is one of the files, and every schema compiles. The error names the
+// skill and the script. Schemas, examples and metadata are kept in canonical form.
+func Decode(raw []byte) (*Lock, error) {
+	if len(raw) > MaxLockBytes {
+		return nil, fmt.Errorf("the lock file has %d bytes; at most %d are allowed", len(raw), MaxLockBytes)
+	}
+	l := &Lock{}
+	if err := DecodeStrict(raw, l); err != nil {
+		return nil, fmt.Errorf("decode lock file: %w", err)
+	}
+	if l.Version != LockVersion {
+		return nil, fmt.Errorf("lock file version %d; this program reads version %d", l.Version, LockVersion)
+	}
+	for name, s := range l.Skills {
+		if s == nil {
+			return nil, fmt.Errorf("skill %q: null is not a skill", shorten(name))
+		}
+		s.canonicalize()
+		if err := s.prepare(name); err != nil {
+			return nil, fmt.Errorf("skill %q: %w", printable(shorten(name)), err)
+		}
+	}
+	for folder, f := range l.Disabled {
+		if f.Message == "" || f.Severity != Error {
+			return nil, fmt.Errorf("disabled folder %q: it needs an error with a message", printable(shorten(folder)))
+		}
+	}
+	l.digest = Digest(raw)
+	return l, nil
+}
+
+// Encode writes the canonical lock file: sorted keys, numbers as in the source, no HTML escaping, two
+// spaces of indent, a final newline. What it returns is proved to decode.
+func Encode(l *Lock) ([]byte, error) {
+	var plain bytes.Buffer
+	e := json.NewEncoder(&plain)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(l); err != nil {
+		return nil, fmt.Errorf("encode lock file: %w", err)
+	}
+	if err := CheckJSON(plain.Bytes(), fileBounds); err != nil {
+		return nil, fmt.Errorf("encode lock file: %w", err)
+	}
+	raw := encodeSorted(decodeAny(plain.Bytes()), "  ")
+	if _, err := Decode(raw); err != nil {
+		return nil, fmt.Errorf("encode lock file: %w", err)
+	}
+	return raw, nil
+}
+
+func (s *Skill) canonicalize() {
+	keep := func(raw *json.RawMessage) {
+		if *raw != nil {
+			*raw = canonical(*raw)
+		}
+	}
+	keep(&s.Frontmatter.Metadata)
+	for _, script := range s.Scripts {
+		if script == nil {
+			continue // refused by name later
+		}
+		keep(&script.Input)
+		keep(&script.Output)
+		for i := range script.Examples {
+			keep(&script.Examples[i].Input)
+			keep(&script.Examples[i].Output)
+		}
+	}
+}

@@ -1,0 +1,18 @@
+package sandbox
+
+import "errors"
+
+var (
+	// ErrSpec is returned by Run for a Spec that nobody should have built: nothing was started.
+	ErrSpec = errors.New("unusable spec")
+	// ErrShim is returned by New when the shim is missing, or somebody else could have changed it.
+	ErrShim = errors.New("unusable shim")
+	// ErrProbe is returned by New when the layers could not be tried at all, so that nothing is known about them.
+	ErrProbe = errors.New("cannot probe the sandbox")
+	// ErrConfine is returned by Run when a layer that was in force at start could not be put on, or the program could
+	// not be executed: it did not run.
+	ErrConfine = errors.New("program not started")
+	// ErrSupervisor is returned by Run when the supervisor of a run with several processes did not end as it should:
+	// processes of the run may be left.
+	ErrSupervisor = errors.New("run not swept")
+)

@@ -1,0 +1,79 @@
+package sandbox
+
+import (
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ending is all that is known when a run is over; from it follows the Cause.
+type ending struct {
+	stopped  map[Cause]bool // what we ended it for; more than one may hold
+	wait     syscall.WaitStatus
+	leader   time.Duration // CPU of the leader, which RLIMIT_CPU counts
+	crowded  bool          // the supervisor ended it: too many processes
+	overflow bool          // stdout had more than its limit, seen also after the end
+}
+
+// cause is the first that holds; the order is the contract's (spec 5). What we did comes before what was seen, as a
+// killed program looks the same whoever killed it.
+func (e ending) cause(limits Limits) Cause {
+	switch {
+	case e.stopped[Cancelled]:
+		return Cancelled
+	case e.stopped[Timeout]:
+		return Timeout
+	case e.overflow:
+		return OutputLimit
+	case e.crowded:
+		return Signalled
+	case e.wait.Exited():
+		return Exited
+	}
+	switch e.wait.Signal() {
+	case unix.SIGXCPU:
+		return CPULimit
+	case unix.SIGKILL:
+		if limits.reachedCPU(e.leader) {
+			return CPULimit
+		}
+		return Signalled
+	case unix.SIGSYS:
+		return Blocked
+	default:
+		return Signalled
+	}
+}
+
+// code and signal of the leader, as Exit carries them.
+func describeWait(w syscall.WaitStatus) (code int, signal string) {
+	if w.Exited() {
+		return w.ExitStatus(), ""
+	}
+	return -1, unix.SignalName(w.Signal())
+}
+
+func cpuTime(usage *syscall.Rusage) time.Duration {
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// ownPeak is our own peak of resident memory, in KiB.
+func ownPeak() int64 {
+	var usage syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {
+		return 0
+	}
+	return usage.Maxrss
+}
+
+// peak is the program's peak of resident memory, or 0 when that cannot be told. Go starts children with CLONE_VM, and at
+// execve the kernel enters the peak of the memory that is left behind, which is ours, as the child's (fs/exec.c,
+// exec_mmap): a figure that is not above it says nothing about the program. A supervised program is forked by the shim
+// and has a true figure of its own.
+func (r *run) peak(usage *syscall.Rusage) int64 {
+	if usage.Maxrss <= r.ownPeak {
+		return 0
+	}
+	return usage.Maxrss * 1024
+}

@@ -1,0 +1,37 @@
+package sandbox
+
+// Config of New.
+type Config struct {
+	// ShimPath is the program that shim/build.sh makes: an absolute path that nobody else may write to.
+	ShimPath string
+	// ProbeDir is where New makes a folder for the time of its probes. It must be a place that runs cannot see, such as
+	// the parent of the working folders. Empty: the system's temporary folder.
+	ProbeDir string
+}
+
+// New tries every layer by doing and returns the sandbox that puts exactly the layers in force around each run. It fails
+// only when it cannot try; whether what is in force is enough is the caller's decision, by Posture. It works as root for
+// the tests; to serve as root is for the caller to refuse.
+func New(cfg Config) (Sandbox, error) {
+	s, err := newLandlocked(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func newLandlocked(cfg Config) (*landlocked, error) {
+	if err := checkShim(cfg.ShimPath); err != nil {
+		return nil, err
+	}
+	p, err := newProber(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer p.close()
+	force, posture, err := p.probe()
+	if err != nil {
+		return nil, err
+	}
+	return &landlocked{shim: cfg.ShimPath, force: force, posture: posture}, nil
+}

@@ -1,0 +1,115 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// prober tries the layers: the shim in its probe mode (shim/probe.c) attempts what a layer must refuse, once without
+// the layer and once with it. An attempt that fails without the layer too proves nothing about it.
+type prober struct {
+	shim     string
+	root     string // holds the canary and the working folder
+	canary   string
+	listener net.Listener // abstract socket that must be out of reach
+	system   []grant
+}
+
+// probeFiles is the limit on open files that the attempts must see.
+const probeFiles = 48
+
+func newProber(cfg Config) (*prober, error) {
+	system, err := systemGrants()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProbe, err)
+	}
+	root, err := os.MkdirTemp(cfg.ProbeDir, "probe-")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrProbe, err)
+	}
+	p := &prober{shim: cfg.ShimPath, root: root, canary: filepath.Join(root, "canary"), system: system}
+	p.listener, err = net.Listen("unix", "@xray-probe-"+rand.Text())
+	err = errors.Join(err, os.Mkdir(p.work(), 0o700), os.WriteFile(p.canary, []byte("outside"), 0o600))
+	if err != nil {
+		p.close()
+		return nil, fmt.Errorf("%w: %w", ErrProbe, err)
+	}
+	return p, nil
+}
+
+func (p *prober) work() string { return filepath.Join(p.root, "work") }
+
+func (p *prober) close() {
+	if p.listener != nil {
+		_ = p.listener.Close()
+	}
+	_ = os.RemoveAll(p.root)
+}
+
+// facts are the lines that a probe printed.
+type facts map[string]int
+
+// refused reports whether the attempts succeeded without the layer and failed with this errno with it; the reason
+// says what was seen otherwise.
+func (with facts) refused(without facts, want syscall.Errno, attempts ...string) string {
+	for _, name := range attempts {
+		before, known := without[name]
+		after, tried := with[name]
+		switch {
+		case !known || !tried:
+			return name + " was not tried"
+		case syscall.Errno(before) == want:
+			return fmt.Sprintf("cannot be tried here: %s already fails (%s)", name, want)
+		case after == 0:
+			return name + " was not refused"
+		case syscall.Errno(after) != want:
+			return fmt.Sprintf("%s: %s instead of %s", name, syscall.Errno(after), want)
+		}
+	}
+	return ""
+}
+
+// attempt runs the probe in exactly these layers.
+func (p *prober) attempt(f inForce) (facts, error) {
+	name := strings.TrimPrefix(p.listener.Addr().String(), "@")
+	exit, err := p.run(f, 1, p.canary, name)
+	return parseFacts(exit.Stdout), err
+}
+
+func (p *prober) run(f inForce, processes int, arguments ...string) (Exit, error) {
+	f.system = p.system
+	s := &landlocked{shim: p.shim, force: f}
+	exit, err := s.Run(context.Background(), Spec{
+		Argv: append([]string{p.shim, "--probe"}, arguments...),
+		Dir:  p.work(),
+		Limits: Limits{
+			Wall: 10 * time.Second, CPU: 5 * time.Second, MemoryBytes: 64 << 20, FileBytes: 1 << 20,
+			OpenFiles: probeFiles, Processes: processes, StdoutBytes: 4096, StderrBytes: 4096, Interpreter: Compiled,
+		},
+	})
+	s.plans.close()
+	if err == nil && (exit.Cause != Exited || exit.ExitCode != 0) {
+		err = fmt.Errorf("the probe ended with %s %d %s", exit.Cause, exit.ExitCode, exit.Signal)
+	}
+	return exit, err
+}
+
+func parseFacts(text []byte) facts {
+	out := facts{}
+	for line := range strings.Lines(string(text)) {
+		var name string
+		var value int
+		if n, _ := fmt.Sscanf(line, "%s %d", &name, &value); n == 2 {
+			out[name] = value
+		}
+	}
+	return out
+}

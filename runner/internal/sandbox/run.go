@@ -1,0 +1,201 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// grace is how long a read may go on after the run is over. Everything that could write is gone by then, so it only
+// ever passes where the sweep is not in force and a process kept the pipe (golang/go#13155).
+const grace = time.Second
+
+// sweepLimit is how long a supervisor may take from being told to stop.
+const sweepLimit = 5 * time.Second
+
+// landlocked is the Sandbox of tier landlock: one cold start per run.
+type landlocked struct {
+	shim    string
+	force   inForce
+	posture Posture
+	plans   planCache
+}
+
+// Posture implements Sandbox.
+func (s *landlocked) Posture() Posture { return s.posture }
+
+// Run implements Sandbox.
+func (s *landlocked) Run(ctx context.Context, spec Spec) (Exit, error) {
+	if err := spec.validate(); err != nil {
+		return Exit{}, err
+	}
+	if ctx.Err() != nil { // hung up while it waited: nothing is started
+		return Exit{Cause: Cancelled, ExitCode: -1, Layers: s.posture.Names()}, nil
+	}
+	r, err := s.start(spec)
+	if err != nil {
+		return Exit{}, err
+	}
+	state, err := r.attend(ctx)
+	output := r.collect()
+	err = errors.Join(err, r.pipes.close())
+	if err != nil {
+		return Exit{}, err
+	}
+	exit, err := r.exit(state, output)
+	if err != nil {
+		return Exit{}, err
+	}
+	exit.Layers = s.posture.Names()
+	return exit, nil
+}
+
+// run is one started program.
+type run struct {
+	spec    Spec
+	process *os.Process
+	pipes   *pipes
+	begin   time.Time
+	wall    time.Duration
+	ownPeak int64 // our own memory at its highest, in KiB, before the start
+
+	stdout   chan []byte
+	stderr   chan *clip
+	overflow atomic.Bool
+	tooMuch  chan struct{} // closed with overflow
+	stopped  map[Cause]bool
+}
+
+func (s *landlocked) start(spec Spec) (*run, error) {
+	plan, release, err := s.plans.get(spec, s.force)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	p, err := openPipes(spec.Stdin)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{
+		spec: spec, pipes: p, begin: time.Now(), ownPeak: ownPeak(), stopped: map[Cause]bool{},
+		stdout: make(chan []byte, 1), stderr: make(chan *clip, 1), tooMuch: make(chan struct{}),
+	}
+	c := p.child
+	r.process, err = start(s.shim, spec, []*os.File{c[0], c[1], c[2], plan, c[3]})
+	if err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	if err := p.closeChild(); err != nil {
+		return nil, errors.Join(err, r.process.Kill(), p.close())
+	}
+	go func() {
+		r.stdout <- readCapped(p.stdout, spec.Limits.StdoutBytes, func() {
+			r.overflow.Store(true)
+			close(r.tooMuch)
+		})
+	}()
+	go func() { r.stderr <- readStderr(p.stderr, spec.Limits.StderrBytes, spec.OnStderr, r.begin) }()
+	return r, nil
+}
+
+type waited struct {
+	state *os.ProcessState
+	err   error
+}
+
+// attend waits for the end of the process and hastens it when there is a reason. It returns when the process has been
+// reaped, and never before: until then something of the run is left.
+func (r *run) attend(ctx context.Context) (*os.ProcessState, error) {
+	ended := make(chan waited, 1)
+	go func() {
+		state, err := r.process.Wait()
+		ended <- waited{state, err}
+	}()
+	wall := time.NewTimer(r.spec.Limits.Wall)
+	defer wall.Stop()
+	cancelled, tooMuch := ctx.Done(), r.tooMuch
+	var overdue <-chan time.Time
+	for {
+		select {
+		case <-cancelled:
+			cancelled = nil
+			r.stopped[Cancelled] = true
+		case <-wall.C:
+			r.stopped[Timeout] = true
+		case <-tooMuch:
+			tooMuch = nil
+		case <-overdue:
+			// The leader dies with its supervisor; what it left behind does not, and exit reports that.
+			_ = r.process.Kill()
+			continue
+		case w := <-ended:
+			r.wall = time.Since(r.begin)
+			if w.err != nil {
+				return nil, fmt.Errorf("wait: %w", w.err)
+			}
+			return w.state, nil
+		}
+		r.stop()
+		if overdue == nil {
+			overdue = time.After(sweepLimit)
+		}
+	}
+}
+
+// stop ends the run. A supervisor is asked, because only it can end the others. An error means that the process has
+// ended already, which is what was wanted.
+func (r *run) stop() {
+	if r.spec.Limits.Processes > 1 {
+		_ = r.process.Signal(syscall.SIGTERM)
+		return
+	}
+	_ = r.process.Kill()
+}
+
+// output is what the run left in its pipes.
+type output struct {
+	stdout []byte
+	stderr *clip
+	status []byte
+}
+
+func (r *run) collect() output {
+	deadline := time.Now().Add(grace)
+	for _, file := range []*os.File{r.pipes.stdout, r.pipes.stderr, r.pipes.status} {
+		_ = file.SetReadDeadline(deadline) // our own pipes are pollable: outputPipe
+	}
+	status := readCapped(r.pipes.status, 4096, func() {})
+	return output{<-r.stdout, <-r.stderr, status}
+}
+
+// exit puts together how the run ended, or says why it never began.
+func (r *run) exit(state *os.ProcessState, out output) (Exit, error) {
+	told, err := parseReport(out.status)
+	if err != nil {
+		return Exit{}, err
+	}
+	wait, usage := state.Sys().(syscall.WaitStatus), state.SysUsage().(*syscall.Rusage)
+	stoppedByUs := len(r.stopped) > 0 || r.overflow.Load()
+	switch {
+	case told.fault != "":
+		return Exit{}, fmt.Errorf("%w: %s", ErrConfine, told.fault)
+	case !told.ready && !stoppedByUs:
+		return Exit{}, fmt.Errorf("%w: the shim ended early: %s", ErrConfine, state)
+	case r.spec.Limits.Processes > 1 && told.ended == nil && (told.ready || !stoppedByUs):
+		return Exit{}, fmt.Errorf("%w: the supervisor ended early: %s", ErrSupervisor, state)
+	}
+	e := ending{stopped: r.stopped, wait: wait, leader: cpuTime(usage), overflow: r.overflow.Load()}
+	exit := Exit{Stdout: out.stdout, Wall: r.wall, CPU: cpuTime(usage), MaxRSSBytes: r.peak(usage)}
+	if s := told.ended; s != nil {
+		e.wait, e.leader, e.crowded = syscall.WaitStatus(s.Wait), microseconds(s.LeaderCPU), s.Flags&endCrowded != 0
+		exit.CPU, exit.MaxRSSBytes = microseconds(s.CPU), int64(s.MaxRSSBytes)
+	}
+	exit.Cause = e.cause(r.spec.Limits)
+	exit.ExitCode, exit.Signal = describeWait(e.wait)
+	exit.Stderr, exit.StderrTruncated = out.stderr.result()
+	return exit, nil
+}

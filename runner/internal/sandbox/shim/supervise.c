@@ -1,0 +1,165 @@
+/*
+ * The supervisor of a run that may have several processes. It stays outside the program's confinement (its own domain
+ * only scopes its signals) and does three things: wait, count, and end what is left when the leader has gone.
+ */
+#include "shim.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Why the supervisor ended the run. exit.go knows these numbers. */
+enum { END_STOPPED = 1 << 0, END_CROWDED = 1 << 1 };
+
+enum { MAX_PIDS = 8192 };
+
+struct watch {
+	pid_t leader;
+	int leader_ended, status, scoped;
+	uint64_t leader_cpu_us;
+	uint32_t flags;
+	sigset_t signals;
+};
+
+static pid_t found[MAX_PIDS];
+
+/* Reaps whatever has ended. Returns 0 when there is no child at all any more: then the run is over, as every
+ * descendant becomes our child before it can become anybody else's. */
+static int reap(struct watch *w)
+{
+	struct rusage usage;
+	int status;
+	pid_t pid;
+
+	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
+		if (pid == w->leader) {
+			w->leader_ended = 1;
+			w->status = status;
+			w->leader_cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+					   (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+		}
+	return pid == 0 || errno != ECHILD;
+}
+
+static int await(struct watch *w, long milliseconds)
+{
+	struct timespec limit = {0, milliseconds * 1000000};
+
+	return sigtimedwait(&w->signals, NULL, &limit);
+}
+
+/*
+ * Ends every process of the run. Where our signals are scoped kill(-1) is one step that no fork can slip through: the
+ * kernel holds the task list, and a fork with a signal pending is refused. Without the scope the tree is walked: all
+ * are stopped before any is killed, so that no parent sees its child go and makes another; processes that were born
+ * during the walk are found by the next round.
+ */
+static void kill_all(const struct watch *w)
+{
+	int n;
+
+	if (w->scoped) {
+		kill(-1, SIGKILL);
+		return;
+	}
+	n = descendants(found, MAX_PIDS);
+	for (int i = 0; i < n; i++)
+		kill(found[i], SIGSTOP);
+	n = descendants(found, MAX_PIDS);
+	for (int i = 0; i < n; i++)
+		kill(found[i], SIGKILL);
+}
+
+static void sweep(struct watch *w)
+{
+	while (reap(w)) {
+		kill_all(w);
+		await(w, 5);
+	}
+}
+
+/* Until the leader has ended, the runner says stop, or there are too many. The count is a poll and can be outrun for
+ * 50 ms: the layer is named `watch` for that, a strict count needs a cgroup. */
+static void watch_run(struct watch *w, const struct plan *plan)
+{
+	for (;;) {
+		int number = await(w, 50);
+
+		reap(w);
+		if (w->leader_ended)
+			return;
+		if (number == SIGTERM) {
+			w->flags |= END_STOPPED;
+			return;
+		}
+		if (number < 0 && descendants(found, MAX_PIDS) > (int)plan->head.processes) {
+			w->flags |= END_CROWDED;
+			return;
+		}
+	}
+}
+
+/* The child goes back to main to be confined. */
+static void start_child(pid_t supervisor)
+{
+	sigset_t none;
+
+	if (setsid() < 0)
+		fail("setsid");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
+		fail("pdeathsig");
+	if (getppid() != supervisor) /* it died before the call above: no signal will come */
+		_exit(EXIT_SHIM);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* When the runner dies we must still sweep, so its death is a SIGTERM here and not the SIGKILL that Go arranged. */
+static void survive_parent(pid_t parent)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0))
+		fail("supervisor_pdeathsig");
+	if (getppid() != parent)
+		_exit(EXIT_SHIM);
+}
+
+void supervise(const struct plan *plan)
+{
+	pid_t parent = getppid(), self = getpid();
+	struct watch w = {0};
+
+	sigemptyset(&w.signals);
+	sigaddset(&w.signals, SIGCHLD);
+	sigaddset(&w.signals, SIGTERM);
+	if (sigprocmask(SIG_BLOCK, &w.signals, NULL))
+		fail("sigprocmask");
+	survive_parent(parent);
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+		fail("subreaper");
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
+		fail("supervisor_dumpable");
+	no_new_privs();
+	if (plan->head.scoped)
+		w.scoped = landlock_scope_only(plan->head.scoped);
+	w.leader = fork();
+	if (w.leader < 0)
+		fail("fork");
+	if (w.leader == 0) {
+		start_child(self);
+		return;
+	}
+	/* The reader of stdout must see its end when the last process of the run is gone, not when we are. */
+	close(STDIN_FILENO);
+	close(STDOUT_FILENO);
+	close(STDERR_FILENO);
+	signal(SIGPIPE, SIG_IGN);
+	watch_run(&w, plan);
+	sweep(&w);
+	report_end(w.status, w.flags, w.leader_cpu_us);
+	_exit(0);
+}

@@ -1,0 +1,86 @@
+package serve
+
+import (
+	"bufio"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// reserve is what the runner itself may need of its container's memory.
+const reserve = 128 << 20
+
+// runMemory is what all runs together may reserve: the container's limit (cgroup v2, then v1), or else the machine's
+// memory, less the runner's own part; at least one smallest run.
+func runMemory() uint64 {
+	limit := uint64(math.MaxUint64)
+	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		if n, ok := readUint(path); ok {
+			limit = n
+			break
+		}
+	}
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err == nil {
+		limit = min(limit, uint64(info.Totalram)*uint64(info.Unit))
+	}
+	const smallest = 16 << 20
+	if limit < reserve+smallest {
+		return smallest
+	}
+	return limit - reserve
+}
+
+func readUint(path string) (uint64, bool) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(raw)), 10, 64)
+	return n, err == nil // "max" is no number: no limit
+}
+
+// networkProblem says what of a network is there; "" when there is none but loopback. A run cannot make a socket
+// anyway; that the container has no network is the second wall, and a missing wall is said.
+func networkProblem() string {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return fmt.Sprintf("cannot list network interfaces: %v", err)
+	}
+	for _, i := range interfaces {
+		if i.Flags&net.FlagLoopback == 0 && i.Flags&net.FlagUp != 0 {
+			return fmt.Sprintf("RUNNER_NETWORK=none, but interface %s is up: start the runner with network_mode none (or RUNNER_DEV=1)", i.Name)
+		}
+	}
+	for _, table := range []struct {
+		path  string
+		field int // of the interface's name
+		skip  int // header lines
+	}{{"/proc/net/route", 0, 1}, {"/proc/net/ipv6_route", 9, 0}} {
+		if name := routedInterface(table.path, table.field, table.skip); name != "" {
+			return fmt.Sprintf("RUNNER_NETWORK=none, but there is a route through %s: start the runner with network_mode none (or RUNNER_DEV=1)", name)
+		}
+	}
+	return ""
+}
+
+func routedInterface(path string, field, skip int) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return "" // no such protocol family
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for n := 0; lines.Scan(); n++ {
+		fields := strings.Fields(lines.Text())
+		if n >= skip && len(fields) > field && fields[field] != "lo" {
+			return fields[field]
+		}
+	}
+	return ""
+}

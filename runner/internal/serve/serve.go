@@ -1,0 +1,236 @@
+// Package serve puts the runner together. The order of the start is a chain in which each step may refuse:
+//
+//	settings -> not root -> layers probed, minimum met -> socket (no other runner alive) -> work folder emptied
+//	-> manifest decoded -> snapshot -> serve
+//
+// and of the stop: refuse newcomers, wait for runs in flight, end what is left, remove the socket.
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"xrayrunner/manifests"
+	"xrayrunner/runner/client"
+	"xrayrunner/runner/internal/config"
+	"xrayrunner/runner/internal/counts"
+	"xrayrunner/runner/internal/execute"
+	"xrayrunner/runner/internal/queue"
+	"xrayrunner/runner/internal/sandbox"
+	"xrayrunner/runner/internal/server"
+	"xrayrunner/runner/internal/snapshot"
+	"xrayrunner/runner/internal/socket"
+)
+
+// Version is set by scripts/build.
+var Version = "dev"
+
+// drainTime is how long runs in flight may go on after a stop signal: below the grace of compose.yaml (20 s), and
+// endTime is what is left to end the others.
+const (
+	drainTime = 12 * time.Second
+	endTime   = 3 * time.Second
+)
+
+// Serve runs until ctx ends. A nil error is a stop that was asked for.
+func Serve(ctx context.Context, environ []string, stderr io.Writer) error {
+	log := slog.New(slog.NewJSONHandler(stderr, nil)).With("service", "runner")
+	cfg, err := config.Load(environ)
+	if err != nil {
+		return err
+	}
+	if os.Geteuid() == 0 {
+		return errors.New("refusing to run as root: scripts would share its power; start it as a user of its own (compose.yaml, scripts/quickstart)")
+	}
+	box, err := openSandbox(cfg)
+	if err != nil {
+		return err
+	}
+	listener, err := listen(cfg)
+	if err != nil {
+		return err
+	}
+	s, err := build(cfg, box, log)
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	announce(log, cfg, s)
+	return serveUntil(ctx, s, listener, log)
+}
+
+func openSandbox(cfg config.Config) (sandbox.Sandbox, error) {
+	shim := cfg.Shim
+	if shim == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return nil, err
+		}
+		shim = filepath.Join(filepath.Dir(self), "xray-shim")
+	}
+	box, err := sandbox.New(sandbox.Config{ShimPath: shim})
+	if err != nil {
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
+	for _, wanted := range cfg.MinIsolation {
+		if why, ok := inForce(box.Posture(), wanted); !ok {
+			return nil, fmt.Errorf("RUNNER_MIN_ISOLATION wants %s, which is not in force: %s", wanted, why)
+		}
+	}
+	return box, nil
+}
+
+func inForce(p sandbox.Posture, name string) (why string, ok bool) {
+	for _, l := range p.Layers {
+		if l.Name == name {
+			return l.Reason, l.InForce
+		}
+	}
+	return "this runner does not have that layer", false
+}
+
+func listen(cfg config.Config) (net.Listener, error) {
+	if cfg.TCP != "" {
+		return net.Listen("tcp", cfg.TCP)
+	}
+	return socket.Listen(cfg.Socket)
+}
+
+func build(cfg config.Config, box sandbox.Sandbox, log *slog.Logger) (*server.Server, error) {
+	raw, err := os.ReadFile(cfg.Manifest)
+	if err != nil {
+		return nil, fmt.Errorf("RUNNER_MANIFEST: %w", err)
+	}
+	lock, err := manifests.Decode(raw)
+	if err != nil {
+		return nil, fmt.Errorf("RUNNER_MANIFEST %s: %w", cfg.Manifest, err)
+	}
+	root, err := execute.Prepare(cfg.WorkDir)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := snapshot.Take(cfg.SkillsDir, root, lock)
+	if err != nil {
+		return nil, err
+	}
+	memory := runMemory()
+	slots := cfg.Slots
+	if slots == 0 {
+		slots = cfg.DefaultedCPUs
+	}
+	s := &server.Server{
+		Log: log, Lock: lock, LockRaw: raw, Snapshot: snap, Posture: box.Posture(), MaxClass: cfg.MaxClass, Version: Version,
+		Executor: &execute.Executor{Lock: lock, Snapshot: snap, Sandbox: box, WorkDir: cfg.WorkDir, Interpreters: execute.FindInterpreters()},
+		Queue:    queue.New(slots, cfg.Queue, memory), Counts: counts.New(time.Now), Slots: slots, Places: cfg.Queue,
+		Token: cfg.Token, AllowUIDs: cfg.AllowUIDs, Development: cfg.TCP != "", NetworkProblem: networkProblem,
+	}
+	if cfg.TCP == "" {
+		s.Token = ""
+	}
+	s.Remarks = remarks(cfg)
+	if cfg.Dev {
+		s.NetworkProblem = func() string { return "" }
+	}
+	return s, nil
+}
+
+// remarks are the weaknesses that an operator has asked for: said in the log and in /healthz.
+func remarks(cfg config.Config) []string {
+	var out []string
+	if cfg.TCP != "" {
+		out = append(out, "development: listens on TCP, anyone with the token may call")
+	}
+	if cfg.Dev {
+		out = append(out, "development: the presence of a network is not checked")
+	}
+	if slices.Contains(cfg.AllowUIDs, uint32(os.Getuid())) {
+		out = append(out, "development: the runner's own user, which scripts share, may call")
+	}
+	return out
+}
+
+func announce(log *slog.Logger, cfg config.Config, s *server.Server) {
+	for _, r := range append(slices.Clone(cfg.StartRemarks), s.Remarks...) {
+		log.Warn(r)
+	}
+	for name, f := range s.Lock.Disabled {
+		log.Error("skill is off", "skill", name, "file", f.File, "line", f.Line, "reason", f.Message, "cure", f.Cure)
+	}
+	for name, why := range s.Snapshot.Stopped() {
+		log.Error("skill is stopped", "skill", name, "reason", why)
+	}
+	for _, l := range s.Posture.Layers {
+		if !l.InForce {
+			log.Warn("layer not in force", "layer", l.Name, "reason", l.Reason)
+		}
+	}
+	log.Info("ready to serve", "version", s.Version, "tier", s.Posture.Tier, "layers", strings.Join(s.Posture.Names(), ","),
+		"manifest", s.Lock.Digest(), "skills", len(s.Lock.Skills), "slots", s.Slots, "queue", s.Places, "ready", s.Health().Ready)
+}
+
+func serveUntil(ctx context.Context, s *server.Server, l net.Listener, log *slog.Logger) error {
+	runs, endRuns := context.WithCancel(context.Background())
+	defer endRuns()
+	h := server.HTTPServer(s.Handler(runs), log)
+	failed := make(chan error, 1)
+	go func() { failed <- h.Serve(l) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	log.Info("stopping: no new runs; waiting for those in flight")
+	idle := s.Queue.Close()
+	select {
+	case <-idle:
+	case <-time.After(drainTime):
+		log.Warn("ending the runs that are left")
+		endRuns()
+	}
+	end, cancel := context.WithTimeout(context.Background(), endTime)
+	defer cancel()
+	if err := h.Shutdown(end); err != nil {
+		return fmt.Errorf("stop: %w", err)
+	}
+	log.Info("stopped")
+	return nil
+}
+
+// Healthcheck asks the runner on this configuration and prints why it is not ready.
+func Healthcheck(ctx context.Context, environ []string, out io.Writer) error {
+	cfg, err := config.Load(environ)
+	if err != nil {
+		return err
+	}
+	address := "unix:" + cfg.Socket
+	if cfg.TCP != "" {
+		_, port, err := net.SplitHostPort(cfg.TCP)
+		if err != nil {
+			return err
+		}
+		address = "http://127.0.0.1:" + port
+	}
+	c, err := client.New(address, cfg.Token)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	health, err := c.Health(ctx)
+	if err != nil {
+		return err
+	}
+	if !health.Ready {
+		return fmt.Errorf("not ready: %s", strings.Join(health.Reasons, "; "))
+	}
+	_, err = fmt.Fprintln(out, "ready")
+	return err
+}

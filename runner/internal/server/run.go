@@ -1,0 +1,226 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"regexp"
+	"strings"
+	"time"
+
+	"xrayrunner/guard"
+	"xrayrunner/manifests"
+	"xrayrunner/runner/internal/counts"
+	"xrayrunner/runner/internal/execute"
+	"xrayrunner/runner/internal/queue"
+	"xrayrunner/runner/protocol"
+)
+
+// run answers POST /run. stop ends with the process: every run ends with it.
+func (s *Server) run(stop context.Context, w http.ResponseWriter, r *http.Request) {
+	req, refused := s.decode(w, r)
+	if refused == nil {
+		refused = s.sameManifest(r)
+	}
+	if refused != nil {
+		s.refuse(w, refused)
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(stop, cancel)()
+
+	job, release, refused := s.admit(ctx, req)
+	if refused != nil {
+		refused.RunID = req.RunID
+		s.logRefusal(req, refused)
+		s.refuse(w, refused)
+		return
+	}
+	defer release()
+	s.answer(ctx, w, r, req, job)
+}
+
+// sameManifest refuses a caller that judged by another manifest than ours.
+func (s *Server) sameManifest(r *http.Request) *protocol.Problem {
+	theirs := r.Header.Get(protocol.HeaderManifest)
+	if theirs == "" || theirs == s.Lock.Digest() {
+		return nil
+	}
+	return protocol.NewProblem(protocol.ManifestMismatch, "the caller judged by another manifest than this runner enforces; deploy both images of one build")
+}
+
+// decode reads the envelope once and strictly; what it returns is what is judged and what runs.
+func (s *Server) decode(w http.ResponseWriter, r *http.Request) (*protocol.RunRequest, *protocol.Problem) {
+	bad := func(detail string) (*protocol.RunRequest, *protocol.Problem) {
+		return nil, protocol.NewProblem(protocol.BadRequest, detail)
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != protocol.TypeJSON {
+		return bad("send Content-Type: application/json")
+	}
+	if r.Header.Get("Content-Encoding") != "" {
+		return bad("send the body uncompressed")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, protocol.MaxRequestBytes))
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, protocol.NewProblem(guard.InputTooLarge, "the request is longer than any allowed input")
+	}
+	if err != nil {
+		return bad("the body could not be read: " + err.Error())
+	}
+	var req protocol.RunRequest
+	if err := manifests.DecodeStrict(body, &req); err != nil {
+		return nil, envelopeProblem(err)
+	}
+	return &req, checkNames(&req)
+}
+
+// envelopeProblem gives a fault inside input the code that the guard gives it, and any other fault bad_request.
+func envelopeProblem(err *manifests.JSONError) *protocol.Problem {
+	code := protocol.BadRequest
+	if strings.HasPrefix(err.Pointer, "/input/") {
+		code = guard.InputInvalid
+		if err.Kind == manifests.JSONControl {
+			code = guard.ControlChars
+		}
+	}
+	p := protocol.NewProblem(code, "at "+err.Pointer+": "+err.Message)
+	p.Pointer = err.Pointer
+	return p
+}
+
+var (
+	sessionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+	turnName    = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
+)
+
+const maxName = 128 // bytes of a skill's or script's name; longer is not even a name
+
+func checkNames(req *protocol.RunRequest) *protocol.Problem {
+	switch {
+	case !sessionName.MatchString(req.Session):
+		return protocol.NewProblem(protocol.BadRequest, "session must be 1 to 64 of A-Z a-z 0-9 _ -")
+	case !turnName.MatchString(req.Turn):
+		return protocol.NewProblem(protocol.BadRequest, "turn must be 1 to 128 of A-Z a-z 0-9 _ . : -")
+	case !isName(req.Skill):
+		return protocol.NewProblem(protocol.BadRequest, "skill must be a name of 1 to 128 bytes")
+	case !isName(req.Script):
+		return protocol.NewProblem(protocol.BadRequest, "script must be a name of 1 to 128 bytes")
+	case req.TimeoutMS < 0 || req.TimeoutMS > maxTimeoutMS:
+		return protocol.NewProblem(protocol.BadRequest, "timeout_ms must be from 0 to 120000")
+	case len(req.Input) == 0:
+		return protocol.NewProblem(guard.InputNotObject, "input is missing: send one JSON object")
+	}
+	return nil
+}
+
+const maxTimeoutMS = 120_000
+
+func isName(s string) bool {
+	return s != "" && len(s) <= maxName && strings.IndexFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f || r == '\uFFFD' }) < 0
+}
+
+// judged gives the bytes that are judged and that the script reads: the raw text of an object, or the text inside
+// a JSON string.
+func judged(input json.RawMessage) ([]byte, error) {
+	if input[0] != '"' {
+		return input, nil
+	}
+	var text string
+	err := json.Unmarshal(input, &text)
+	return []byte(text), err
+}
+
+// admit takes a count, the run id and a place, in this order; release gives the place back. When it refuses,
+// nothing stays taken.
+func (s *Server) admit(ctx context.Context, req *protocol.RunRequest) (job execute.Job, release func(), refused *protocol.Problem) {
+	input, err := judged(req.Input)
+	if err != nil {
+		return job, nil, protocol.NewProblem(guard.InputNotObject, "input is not readable: "+err.Error())
+	}
+	decision, uncount, refused := s.reserve(req, input)
+	if refused != nil {
+		return job, nil, refused
+	}
+	if !decision.Allowed() {
+		return job, nil, protocol.ProblemOf(decision)
+	}
+	id, forget, err := s.Counts.Claim(req.RunID)
+	if err != nil {
+		uncount()
+		return job, nil, countsProblem(err)
+	}
+	req.RunID = id.String()
+	entered := time.Now()
+	release, err = s.Queue.Acquire(ctx, uint64(s.Lock.Skills[req.Skill].Scripts[req.Script].Limits.MemoryMB)<<20)
+	if err == nil {
+		if verr := s.Snapshot.Verify(req.Skill); verr != nil {
+			release()
+			s.Log.Error("skill stopped", "skill", req.Skill, "reason", verr.Error())
+			err = verr
+		}
+	}
+	if err != nil {
+		uncount()
+		forget()
+		return job, nil, placeProblem(err, req.Skill)
+	}
+	return execute.Job{RunID: req.RunID, Skill: req.Skill, Script: req.Script, Input: input,
+		Ceiling: time.Duration(req.TimeoutMS) * time.Millisecond, Queued: time.Since(entered)}, release, nil
+}
+
+func (s *Server) reserve(req *protocol.RunRequest, input []byte) (guard.Decision, func(), *protocol.Problem) {
+	policy := s.policy(req.Skill)
+	var decision guard.Decision
+	uncount, err := s.Counts.Reserve(req.Session, req.Turn, func(turnRuns, sessionRuns int) bool {
+		decision = guard.Decide(policy, guard.Call{Tool: guard.ToolRun, Skill: req.Skill, Script: req.Script, Input: input, TurnRuns: turnRuns, SessionRuns: sessionRuns})
+		return decision.Allowed()
+	})
+	if err != nil {
+		return decision, nil, countsProblem(err)
+	}
+	return decision, uncount, nil
+}
+
+func countsProblem(err error) *protocol.Problem {
+	switch {
+	case errors.Is(err, counts.ErrMalformed):
+		return protocol.NewProblem(protocol.BadRequest, err.Error())
+	case errors.Is(err, counts.ErrDuplicate):
+		return protocol.NewProblem(protocol.DuplicateRun, err.Error()+"; nothing was started; use a new run_id only if you mean a new run")
+	}
+	return protocol.NewProblem(protocol.Busy, err.Error())
+}
+
+func placeProblem(err error, skill string) *protocol.Problem {
+	switch {
+	case errors.Is(err, queue.ErrFull):
+		return protocol.NewProblem(protocol.Busy, "all places to run and to wait are taken; nothing was started")
+	case errors.Is(err, queue.ErrClosed):
+		return protocol.NewProblem(protocol.Busy, "the runner is shutting down; nothing was started")
+	case errors.Is(err, context.Canceled):
+		return protocol.NewProblem(protocol.Busy, "the caller went away while waiting; nothing was started")
+	}
+	return protocol.NewProblem(guard.Integrity, "skill "+skill+" is stopped: its files changed after the build; an operator has to look at the runner")
+}
+
+// answer runs the job and writes its result, as one document or as lines while it runs.
+func (s *Server) answer(ctx context.Context, w http.ResponseWriter, r *http.Request, req *protocol.RunRequest, job execute.Job) {
+	stream := r.Header.Get("Accept") == protocol.TypeNDJSON
+	if stream {
+		w.Header().Set("Content-Type", protocol.TypeNDJSON)
+		lines := newLineWriter(w, s.Log)
+		job.OnStderr = lines.stderr
+		result := s.Executor.Run(ctx, job)
+		s.finished(req, result)
+		lines.result(result)
+		return
+	}
+	result := s.Executor.Run(ctx, job)
+	s.finished(req, result)
+	s.write(w, http.StatusOK, protocol.TypeJSON, result)
+}
