@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 )
 
@@ -32,6 +33,9 @@ func Decode(raw []byte) (*Lock, error) {
 	}
 	if l.Version != LockVersion {
 		return nil, fmt.Errorf("lock file version %d; this program reads version %d", l.Version, LockVersion)
+	}
+	if l.Skills == nil {
+		return nil, errors.New("the lock file has no skills; an empty list is {}")
 	}
 	for name, s := range l.Skills {
 		if s == nil {

@@ -1,12 +1,15 @@
 package sandbox
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -143,4 +146,47 @@ func noStrangers(t testing.TB) {
 	if left := strangers(t); len(left) > 0 {
 		t.Errorf("processes left: %q", left)
 	}
+}
+
+// waiter is a run that is known to have started and ends when it is told to, and not by the clock.
+type waiter struct {
+	fifo string
+	done chan Exit
+	err  error
+}
+
+func newWaiter(t testing.TB, s Sandbox, processes int) *waiter {
+	t.Helper()
+	spec := shell(t, "echo up >&2; read line < fifo")
+	spec.Limits.Processes = processes
+	w := &waiter{fifo: filepath.Join(spec.Dir, "fifo"), done: make(chan Exit, 1)}
+	if err := syscall.Mkfifo(w.fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	up := make(chan struct{})
+	spec.OnStderr = func(string, time.Duration) { close(up) }
+	go func() {
+		exit, err := s.Run(context.WithoutCancel(t.Context()), spec)
+		w.err = err
+		w.done <- exit
+	}()
+	<-up
+	return w
+}
+
+// release lets it end. Opening the pipe for reading too keeps this from blocking when the run is gone already.
+func (w *waiter) release(t testing.TB) Exit {
+	t.Helper()
+	file, err := os.OpenFile(w.fifo, os.O_RDWR, 0)
+	if err == nil {
+		_, err = file.WriteString("go\n")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	exit := <-w.done
+	if err := errors.Join(file.Close(), w.err); err != nil {
+		t.Fatal(err)
+	}
+	return exit
 }

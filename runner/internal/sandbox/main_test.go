@@ -26,6 +26,7 @@ const (
 	stageInit    = "init"
 	stageTests   = "tests"
 	stageRunner  = "runner" // a runner to be killed: death_test.go
+	stageOld     = "old"    // a runner on a kernel that lacks something: old_unsafe_test.go
 	maxProcesses = 1500     // of testUID: a fork bomb that gets away stays small
 	needsRoot    = "needs root and namespaces of its own: run as root, or see main_test.go"
 )
@@ -40,6 +41,8 @@ func runStage(m *testing.M) int {
 		return initNamespaces()
 	case stageRunner:
 		return runForever()
+	case stageOld:
+		return runOld()
 	case "":
 		if os.Geteuid() == 0 {
 			return enterNamespaces()

@@ -1,0 +1,143 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// maxValue is how much of one value the record keeps; a longer one is cut and carries its digest.
+const maxValue = 4 << 10
+
+var hostname = sync.OnceValue(func() string {
+	name, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	return name
+})
+
+func openedBody(c Call, v Verdict) map[string]any {
+	decision := "deny"
+	if v.Allowed {
+		decision = "allow"
+	}
+	b := map[string]any{
+		"session": c.Session, "turn": c.Turn, "tool": c.Tool, "skill": Storable(c.Skill), "script": Storable(c.Script), "decision": decision,
+		"rule": v.Rule, "code": v.Code, "reason": Storable(v.Reason), "token": c.Token, "caller": c.Caller, "role": string(c.Role), "host": hostname(),
+	}
+	if c.Role == RoleAgent { // an agent acts for the system, not for a person of ours
+		b["user"], b["role"] = 0, "system"
+	}
+	put(b, "input", c.Input)
+	return b
+}
+
+// closedBody repeats who and what, so that each line of the record can be read alone.
+func closedBody(opened map[string]any, cl Closing) map[string]any {
+	b := map[string]any{"outcome": cl.Outcome, "error": Storable(cl.Error), "duration_ms": float64(cl.Duration.Microseconds()) / 1000}
+	for _, k := range []string{"session", "turn", "tool", "skill", "script", "decision", "token", "caller", "role", "user", "host"} {
+		if v, ok := opened[k]; ok {
+			b[k] = v
+		}
+	}
+	put(b, "result", cl.Result)
+	if len(cl.Details) > 0 {
+		put(b, "details", cl.Details)
+	}
+	return b
+}
+
+// put keeps a value as text, cut and with its digest when it is long.
+func put(b map[string]any, key string, value []byte) {
+	if len(value) == 0 {
+		return
+	}
+	if len(value) > maxValue {
+		b[key+"_sha256"], b[key+"_cut"] = sum(value), true
+		value = value[:maxValue]
+	}
+	b[key] = Storable(string(value))
+}
+
+// Storable makes any text one that every database takes: NUL and bytes that are not UTF-8 are shown as \x00, not
+// dropped (PostgreSQL refuses them, SQLite does not: a record must not depend on which it is).
+func Storable(s string) string {
+	if utf8.ValidString(s) && !strings.ContainsRune(s, 0) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); {
+		r, n := utf8.DecodeRuneInString(s[i:])
+		if r == 0 || r == utf8.RuneError && n == 1 {
+			b.WriteString(`\x` + hex.EncodeToString([]byte{s[i]}))
+		} else {
+			b.WriteString(s[i : i+n])
+		}
+		i += n
+	}
+	return b.String()
+}
+
+// row is an event as it is stored and hashed.
+type row struct {
+	seq                                              int64
+	time, kind, call, session, tool, skill, decision string
+	body, prev, hash                                 string
+}
+
+// digest covers every column. The array form keeps apart what stands beside each other.
+func (r row) digest() string {
+	text, err := json.Marshal([]string{r.prev, strconv.FormatInt(r.seq, 10), r.time, r.kind, r.call, r.session, r.tool, r.skill, r.decision, r.body})
+	if err != nil {
+		panic("BUG: strings do not marshal: " + err.Error())
+	}
+	s := sha256.Sum256(text)
+	return hex.EncodeToString(s[:])
+}
+
+func (db *DB) append(ctx context.Context, tx *sql.Tx, kind, call string, body map[string]any) error {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text) // maps are written with sorted keys
+	e.SetEscapeHTML(false)
+	if err := e.Encode(body); err != nil {
+		return err
+	}
+	_, now := db.stamp()
+	r := row{time: now, kind: kind, call: call, session: str(body["session"]), tool: str(body["tool"]), skill: str(body["skill"]),
+		decision: str(body["decision"]), body: strings.TrimSuffix(text.String(), "\n")}
+	err := tx.QueryRowContext(ctx, `SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1`).Scan(&r.seq, &r.prev)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	r.seq++
+	_, err = tx.ExecContext(ctx, `INSERT INTO events (seq, time, kind, call, session, tool, skill, decision, body, prev, hash) VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
+		r.seq, r.time, r.kind, r.call, r.session, r.tool, r.skill, r.decision, r.body, r.prev, r.digest())
+	return err
+}
+
+func str(v any) string {
+	s, _ := v.(string)
+	return s
+}
+
+// operator runs a change and writes its event in the same transaction: no change is off the record.
+func (db *DB) operator(ctx context.Context, who Actor, what, skill string, change func(*sql.Tx) (any, error)) error {
+	return db.writing(ctx, func(tx *sql.Tx) error {
+		changed, err := change(tx)
+		if err != nil {
+			return err
+		}
+		return db.append(ctx, tx, "operator", "", map[string]any{"session": "", "tool": what, "skill": skill, "decision": "allow",
+			"change": changed, "token": who.Token, "role": string(who.Role), "caller": who.Caller, "host": hostname()})
+	})
+}

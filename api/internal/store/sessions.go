@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"time"
+)
+
+var turnID = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
+
+const maxTurns = 1000
+
+// NewSession makes a session that a REST caller names itself.
+func (db *DB) NewSession(ctx context.Context, token string) (Session, error) {
+	var s Session
+	err := db.writing(ctx, func(tx *sql.Tx) (err error) {
+		s, err = db.insertSession(ctx, tx, token, "rest")
+		return err
+	})
+	return s, err
+}
+
+func (db *DB) insertSession(ctx context.Context, tx *sql.Tx, token, kind string) (Session, error) {
+	now, text := db.stamp()
+	s := Session{ID: random(16), TokenName: token, Created: now}
+	_, err := tx.ExecContext(ctx, `INSERT INTO sessions (id, token, kind, created) VALUES (?, ?, ?, ?)`, s.ID, token, kind, text)
+	return s, err
+}
+
+// Session finds a token's own session; another token's is ErrNotFound.
+func (db *DB) Session(ctx context.Context, token, id string) (Session, error) {
+	return session(ctx, db.read, `id = ? AND token = ?`, id, token)
+}
+
+func session(ctx context.Context, q querier, where string, args ...any) (Session, error) {
+	var s Session
+	var offered, created, lastEnd string
+	err := q.QueryRowContext(ctx, `SELECT id, token, turn, offered, created, last_end FROM sessions WHERE `+where, args...).
+		Scan(&s.ID, &s.TokenName, &s.Turn, &offered, &created, &lastEnd)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, fmt.Errorf("session: %w", ErrNotFound)
+	}
+	if err != nil {
+		return s, err
+	}
+	s.Created, s.LastEnd = parseTime(created), parseTime(lastEnd)
+	return s, json.Unmarshal([]byte(offered), &s.Offered)
+}
+
+// TokenSession is the one session of a token's MCP clients. It is renewed only after it has been idle for so long,
+// counted from the end of its last call (or from its making): reconnecting does not renew what it may run.
+func (db *DB) TokenSession(ctx context.Context, token string, idle time.Duration) (Session, error) {
+	const latest = `token = ? AND kind = 'mcp' ORDER BY created DESC, rowid DESC LIMIT 1`
+	s, err := session(ctx, db.read, latest, token)
+	if err == nil && !db.idle(s, idle) {
+		return s, nil
+	}
+	err = db.writing(ctx, func(tx *sql.Tx) (err error) {
+		s, err = session(ctx, tx, latest, token)
+		if err == nil && !db.idle(s, idle) {
+			return nil
+		}
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			return err
+		}
+		s, err = db.insertSession(ctx, tx, token, "mcp")
+		return err
+	})
+	return s, err
+}
+
+func (db *DB) idle(s Session, idle time.Duration) bool {
+	last := s.Created
+	if s.LastEnd.After(last) {
+		last = s.LastEnd
+	}
+	return db.now().Sub(last) > idle
+}
+
+// StartTurn makes turn the session's current one; an empty name makes one up. Counts are kept by name, so that
+// going back to an earlier turn does not renew it.
+func (db *DB) StartTurn(ctx context.Context, s Session, turn string, offered []string) (Session, error) {
+	if turn == "" {
+		turn = random(9)
+	}
+	if !turnID.MatchString(turn) {
+		return s, fmt.Errorf("%w: turn", ErrInvalid)
+	}
+	if offered == nil {
+		offered = []string{}
+	}
+	list, err := json.Marshal(offered)
+	if err != nil {
+		return s, err
+	}
+	err = db.writing(ctx, func(tx *sql.Tx) error {
+		var turns int
+		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM turns WHERE session = ?`, s.ID).Scan(&turns); err != nil {
+			return err
+		}
+		if turns >= maxTurns {
+			return ErrTooManyTurns
+		}
+		if err := oneRow(tx.ExecContext(ctx, `UPDATE sessions SET turn = ?, offered = ? WHERE id = ?`, turn, string(list), s.ID)); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO turns (session, turn) VALUES (?, ?) ON CONFLICT DO NOTHING`, s.ID, turn)
+		return err
+	})
+	s.Turn, s.Offered = turn, offered
+	return s, err
+}

@@ -1,0 +1,58 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+)
+
+// Tools reads the switches.
+func (db *DB) Tools(ctx context.Context) (map[string]bool, error) { return tools(ctx, db.read) }
+
+func tools(ctx context.Context, q querier) (map[string]bool, error) {
+	rows, err := q.QueryContext(ctx, `SELECT tool, enabled FROM tool_config`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	out := map[string]bool{}
+	for rows.Next() {
+		var tool string
+		var on bool
+		if err := rows.Scan(&tool, &on); err != nil {
+			return nil, err
+		}
+		out[tool] = on
+	}
+	return out, rows.Err()
+}
+
+// SetTool turns a switch: skill_load or skill_run.
+func (db *DB) SetTool(ctx context.Context, who Actor, tool string, on bool) error {
+	err := db.operator(ctx, who, "tool_config_set", "", func(tx *sql.Tx) (any, error) {
+		return map[string]any{"tool": tool, "to": on}, oneRow(tx.ExecContext(ctx, `UPDATE tool_config SET enabled = ? WHERE tool = ?`, on, tool))
+	})
+	if err != nil {
+		return fmt.Errorf("switch %q: %w", tool, err)
+	}
+	return nil
+}
+
+// Sandbox reads the limits of the deployment.
+func (db *DB) Sandbox(ctx context.Context) (SandboxConfig, error) { return sandbox(ctx, db.read) }
+
+func sandbox(ctx context.Context, q querier) (SandboxConfig, error) {
+	var c SandboxConfig
+	err := q.QueryRowContext(ctx, `SELECT daily_run_limit, total_timeout_ms FROM sandbox_config WHERE one = 1`).Scan(&c.DailyRunLimit, &c.TotalTimeoutMS)
+	return c, err
+}
+
+// SetSandbox sets the limits of the deployment.
+func (db *DB) SetSandbox(ctx context.Context, who Actor, c SandboxConfig) error {
+	if c.DailyRunLimit < 0 || c.TotalTimeoutMS < 5000 || c.TotalTimeoutMS > 120000 {
+		return fmt.Errorf("%w: daily_run_limit is 0 or more, total_timeout_ms from 5000 to 120000", ErrInvalid)
+	}
+	return db.operator(ctx, who, "sandbox_config_set", "", func(tx *sql.Tx) (any, error) {
+		return c, oneRow(tx.ExecContext(ctx, `UPDATE sandbox_config SET daily_run_limit = ?, total_timeout_ms = ? WHERE one = 1`, c.DailyRunLimit, c.TotalTimeoutMS))
+	})
+}

@@ -1,0 +1,133 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"database/sql"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+var tokenName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+
+const minSecret = 16
+
+// CreateToken makes a token and returns its secret, which is not kept and cannot be read again.
+func (db *DB) CreateToken(ctx context.Context, name string, role Role, mode Mode) (string, error) {
+	secret := "xr_" + random(32)
+	return secret, db.insertToken(ctx, name, role, mode, secret, false)
+}
+
+// PutToken stores a configured secret under a name, in place of an earlier one; storing the same again changes
+// nothing.
+func (db *DB) PutToken(ctx context.Context, name string, role Role, mode Mode, secret string) error {
+	if len(secret) < minSecret || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return fmt.Errorf("%w: a token is at least %d visible ASCII characters without white space", ErrInvalid, minSecret)
+	}
+	return db.insertToken(ctx, name, role, mode, secret, true)
+}
+
+func (db *DB) insertToken(ctx context.Context, name string, role Role, mode Mode, secret string, replace bool) error {
+	if !tokenName.MatchString(name) {
+		return fmt.Errorf("%w: a token's name is 1 to 64 of a-z 0-9 -", ErrInvalid)
+	}
+	if role != RoleAgent && role != RoleViewer && role != RoleOperator {
+		return fmt.Errorf("%w: role %q: write agent, viewer or operator", ErrInvalid, role)
+	}
+	if mode != ModeReadOnly && mode != ModeMutating && mode != ModeDualSign {
+		return fmt.Errorf("%w: permission mode %q: write read-only, mutating-with-confirm or dual-sign-required", ErrInvalid, mode)
+	}
+	return db.writing(ctx, func(tx *sql.Tx) error {
+		if replace {
+			if _, err := tx.ExecContext(ctx, `DELETE FROM tokens WHERE name = ? OR hash = ?`, name, hashSecret(secret)); err != nil {
+				return err
+			}
+		}
+		var taken int
+		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM tokens WHERE name = ? AND revoked = 0`, name).Scan(&taken); err != nil {
+			return err
+		}
+		if taken > 0 {
+			return fmt.Errorf("token %s: %w", name, ErrExists)
+		}
+		_, now := db.stamp()
+		_, err := tx.ExecContext(ctx, `INSERT INTO tokens (name, role, mode, hash, created) VALUES (?, ?, ?, ?, ?)`, name, role, mode, hashSecret(secret), now)
+		return err
+	})
+}
+
+// Authenticate finds the token of a secret. The look-up is by hash and the comparison is in constant time.
+func (db *DB) Authenticate(ctx context.Context, secret string) (Token, bool, error) {
+	if len(secret) < minSecret {
+		return Token{}, false, nil
+	}
+	var t Token
+	var stored, created string
+	hash := hashSecret(secret)
+	err := db.read.QueryRowContext(ctx, `SELECT name, role, mode, created, hash FROM tokens WHERE hash = ? AND revoked = 0`, hash).
+		Scan(&t.Name, &t.Role, &t.Mode, &created, &stored)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Token{}, false, nil
+	}
+	if err != nil || subtle.ConstantTimeCompare([]byte(stored), []byte(hash)) != 1 {
+		return Token{}, false, err
+	}
+	t.Created = parseTime(created)
+	return t, true, nil
+}
+
+// Tokens lists all tokens, the oldest first.
+func (db *DB) Tokens(ctx context.Context) ([]Token, error) {
+	rows, err := db.read.QueryContext(ctx, `SELECT name, role, mode, created, revoked FROM tokens ORDER BY created, name`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []Token
+	for rows.Next() {
+		var t Token
+		var created string
+		if err := rows.Scan(&t.Name, &t.Role, &t.Mode, &created, &t.Revoked); err != nil {
+			return nil, err
+		}
+		t.Created = parseTime(created)
+		out = append(out, t)
+	}
+	return out, rows.Err()
+}
+
+// RevokeToken ends the valid token of that name.
+func (db *DB) RevokeToken(ctx context.Context, name string) error {
+	return db.writing(ctx, func(tx *sql.Tx) error {
+		return oneRow(tx.ExecContext(ctx, `UPDATE tokens SET revoked = 1 WHERE name = ? AND revoked = 0`, name))
+	})
+}
+
+// oneRow turns "nothing was changed" into ErrNotFound.
+func oneRow(r sql.Result, err error) error {
+	if err != nil {
+		return err
+	}
+	n, err := r.RowsAffected()
+	if err == nil && n == 0 {
+		return ErrNotFound
+	}
+	return err
+}
+
+func hashSecret(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+func random(bytes int) string {
+	b := make([]byte, bytes)
+	_, _ = rand.Read(b) // never fails (crypto/rand since Go 1.24)
+	return base64.RawURLEncoding.EncodeToString(b)
+}

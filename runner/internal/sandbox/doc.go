@@ -1,0 +1,47 @@
+// Package sandbox runs one program confined and reports how it ended.
+//
+// The confinement is not done here but by a small static C program, the shim (shim/), which every run starts in and
+// which becomes the program by execve. A Go process cannot confine "itself": Landlock and seccomp bind the calling
+// thread, and the scheduler decides which thread forks (go-landlock#5, mcpproxy-go#932). The shim has one thread, holds
+// no policy, and takes all it needs from a plan: bytes that this package makes once per distinct set of limits and paths
+// and hands over in a sealed memfd.
+//
+//	runner (Go)                                  shim (C)
+//	-----------                                  --------
+//	plan, pipes; stdin filled and closed
+//	locked spawner thread: fork, setsid,
+//	  PDEATHSIG, chdir, execve  ---------------> check the plan; close descriptors from 5; reset signals, umask
+//	                                             Processes > 1: become supervisor, fork, setsid in the child
+//	                                             oom_score_adj, not dumpable, rlimits
+//	                                             no_new_privs
+//	                                             Landlock: files, TCP, scopes
+//	                                             seccomp (last: it refuses the calls above)
+//	                                             read back: ask, and try what must be refused
+//	status pipe  <------------------------------ 'K', or 'E' and the step that failed
+//	read stdout, stderr to their caps            execve of the program; the pipe closes by itself
+//	timeout, hang-up, flood: kill by pidfd
+//	wait4; 1 s for pipes; cause  <-------------- supervisor: sweep all descendants, then 'R' and the leader's status
+//
+// What each layer stops. None is enough alone; attack_test.go tries each with the others off.
+//
+//	no_new_privs     set-user-ID programs; what Landlock and seccomp need to be allowed
+//	rlimits          memory, CPU, file size and open files of a process
+//	oom_score_adj    the kernel killing the runner in place of the script
+//	landlock         files: reads outside /usr, the skill and a few named files; writes outside the working folder;
+//	                 tracing and /proc/PID of other processes
+//	landlock_net     TCP, should a socket ever come into a run's hands
+//	landlock_scope   signals and abstract sockets to what is not of the run: scripts share the runner's uid
+//	seccomp          sockets, namespaces, fork (one process), prlimit and friends on other processes, memory that is not
+//	                 counted, System V and POSIX IPC, kernel interfaces with a history, foreign call tables
+//	sweep            what left the session, the process group or its parent
+//
+// New tries each layer with its control (the same attempt must succeed without it) and runs are made with exactly the
+// layers that held: one that is missing later ends the run before the program starts. What is enough is the caller's
+// decision; nothing is left out silently.
+//
+// Known limits of this tier. Memory, CPU and disk are bounded per process, not per run; the number of processes is
+// polled: strict sums need a cgroup. Landlock does not check chmod(2), utime(2) and stat(2) (landlock(7)), and scripts
+// share the runner's uid: with a path that it knows or guesses a script can change the mode of a file that the runner
+// owns, its socket for example. Namespaces close that. Before Landlock ABI 6 signals are not scoped, which the posture
+// says.
+package sandbox
