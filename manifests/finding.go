@@ -58,5 +58,3 @@ func (r *report) add(severity Severity, line, column int, cure, format string, a
 		Message: printable(fmt.Sprintf(format, args...)), Cure: printable(cure),
 	})
 }
-
-func (r *report) failed() bool { return HasErrors(r.list) }

@@ -5,28 +5,13 @@ import (
 	"strings"
 )
 
-var (
-	pointerEscape   = strings.NewReplacer("~", "~0", "/", "~1")
-	pointerUnescape = strings.NewReplacer("~1", "/", "~0", "~")
-)
+var pointerEscape = strings.NewReplacer("~", "~0", "/", "~1")
 
 // child is the JSON pointer (RFC 6901) of a key below pointer.
 func child(pointer, key string) string { return pointer + "/" + pointerEscape.Replace(key) }
 
 // element is the JSON pointer of an array element below pointer.
 func element(pointer string, index int) string { return pointer + "/" + strconv.Itoa(index) }
-
-// splitPointer returns the unescaped tokens of a JSON pointer; none for the root.
-func splitPointer(pointer string) []string {
-	if pointer == "" {
-		return nil
-	}
-	tokens := strings.Split(strings.TrimPrefix(pointer, "/"), "/")
-	for i, t := range tokens {
-		tokens[i] = pointerUnescape.Replace(t)
-	}
-	return tokens
-}
 
 // locate finds where the value at pointer starts in a JSON text: line and column from 1, or of the key
 // when the value is a member. It returns 0, 0 when the text has no such place.

@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// maxXrayBytes is far above any real file; it bounds the search for the places of findings.
+const maxXrayBytes = 1 << 20
+
 // Xray is a decoded xray.json: what of a skill may run, and how.
 type Xray struct {
 	Class    Class
@@ -50,6 +53,10 @@ func ParseXray(folder string, raw []byte) (*Xray, []Finding) {
 
 func parseXray(folder string, raw []byte) (*Xray, *xrayReport) {
 	r := &xrayReport{report: newReport(folder, xrayFile)}
+	if len(raw) > maxXrayBytes {
+		r.add(Error, 0, 0, "split the skill", "the file has more than %d bytes", maxXrayBytes)
+		return nil, r
+	}
 	text, ok := r.plainText(raw)
 	if !ok {
 		return nil, r

@@ -161,3 +161,12 @@ func TestEgressNeedsNoExample(t *testing.T) {
 		t.Error(findings)
 	}
 }
+
+func TestXrayIsBounded(t *testing.T) {
+	for n, refused := range map[int]bool{1 << 20: false, 1<<20 + 1: true} {
+		raw := goodXray + strings.Repeat(" ", n-len(goodXray))
+		if _, findings := manifests.ParseXray("s", []byte(raw)); manifests.HasErrors(findings) != refused {
+			t.Errorf("%d bytes: %v", n, findings)
+		}
+	}
+}

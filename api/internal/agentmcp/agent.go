@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -29,7 +30,8 @@ const tokenKey = "xray/token"
 
 // TokenInfo makes what the SDK carries to a tool: it binds a transport session to the token.
 func TokenInfo(t store.Token) *auth.TokenInfo {
-	return &auth.TokenInfo{UserID: t.Name, Scopes: []string{string(t.Role)}, Extra: map[string]any{tokenKey: t}}
+	// The SDK insists on an expiry; ours is asked of the store at each request, so this one only has to be later.
+	return &auth.TokenInfo{UserID: t.Name, Expiration: time.Now().Add(time.Hour), Scopes: []string{string(t.Role)}, Extra: map[string]any{tokenKey: t}}
 }
 
 func callerOf(req *mcp.CallToolRequest) calls.Caller {
