@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -325,5 +326,19 @@ func TestBuildOfNothing(t *testing.T) {
 	}
 	if _, err := manifests.Encode(l); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestFindingsAreSorted(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "a-b"} { // "a-b/…" is before "a/…", the folders are the other way round
+		write(t, dir, name+"/SKILL.md", "---\nname: x\nname: y\n---\n")
+		write(t, dir, name+"/xray.json", "{}")
+	}
+	_, findings := build(t, dir)
+	sorted := slices.Clone(findings)
+	manifests.SortFindings(sorted)
+	if diff := cmp.Diff(sorted, findings); diff != "" || findings[0].Skill != "a-b" {
+		t.Errorf("%v", findings)
 	}
 }

@@ -1,7 +1,6 @@
 package manifests
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -58,16 +57,14 @@ func Decode(raw []byte) (*Lock, error) {
 // Encode writes the canonical lock file: sorted keys, numbers as in the source, no HTML escaping, two
 // spaces of indent, a final newline. What it returns is proved to decode.
 func Encode(l *Lock) ([]byte, error) {
-	var plain bytes.Buffer
-	e := json.NewEncoder(&plain)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(l); err != nil {
+	plain, err := json.Marshal(l)
+	if err != nil {
 		return nil, fmt.Errorf("encode lock file: %w", err)
 	}
-	if err := CheckJSON(plain.Bytes(), fileBounds); err != nil {
+	if err := CheckJSON(plain, fileBounds); err != nil {
 		return nil, fmt.Errorf("encode lock file: %w", err)
 	}
-	raw := encodeSorted(decodeAny(plain.Bytes()), "  ")
+	raw := encodeSorted(decodeAny(plain), "  ")
 	if _, err := Decode(raw); err != nil {
 		return nil, fmt.Errorf("encode lock file: %w", err)
 	}

@@ -233,3 +233,13 @@ func TestValidateConcurrently(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestFormatsAreAsserted: in draft 2020-12 a format is only a note, unless the validator is told otherwise.
+func TestFormatsAreAsserted(t *testing.T) {
+	for _, dialect := range []string{``, `"$schema":"https://json-schema.org/draft/2020-12/schema",`} {
+		s := compile(t, `{`+dialect+`"format":"email"}`)
+		if s.Validate([]byte(`"x"`)) == nil || s.Validate([]byte(`"x@example.com"`)) != nil {
+			t.Errorf("with %q the format is a note", dialect)
+		}
+	}
+}

@@ -40,5 +40,5 @@ func (m *Metrics) Decided(tool, decision string) {
 
 // Handler serves the text format.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2})
+	return promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, DisableCompression: true})
 }

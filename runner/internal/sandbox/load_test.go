@@ -107,24 +107,42 @@ print(libc.prctl(39, 0, 0, 0, 0), libc.prctl(21, 0, 0, 0, 0), read, connected)
 func TestEndingThreadsKillNobody(t *testing.T) {
 	s := full(t)
 	const runs = 50
+	// Threads end while the runs are started too: later, the thread that forked may be hidden in the wait for its child.
+	started, churned := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(churned)
+		for {
+			workers(8, 100, endThread)
+			select {
+			case <-started:
+				return
+			default:
+			}
+		}
+	}()
 	var waiting []*waiter
 	for i := range runs {
 		waiting = append(waiting, newWaiter(t, s, 1+7*(i%2)))
 	}
-	workers(50, 1000, func(int) {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		}()
-		<-done
-	})
+	close(started)
+	<-churned
+	workers(50, 1000, endThread)
 	for i, w := range waiting {
 		if got := w.release(t); got.Cause != Exited || got.ExitCode != 0 {
 			t.Errorf("run %d: %s %s", i, got.Cause, got.Signal)
 		}
 	}
 	noStrangers(t)
+}
+
+// endThread ends an OS thread: a goroutine that is still locked to one takes it along.
+func endThread(int) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		runtime.LockOSThread()
+	}()
+	<-done
 }
 
 // Runs of other plans at the same time do not get each other's limits.

@@ -55,11 +55,13 @@ func Serve(ctx context.Context, environ []string, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	// The clock of the run ids starts before anybody can connect: a call that waits for us while we start is not old.
+	table := counts.New(time.Now)
 	listener, err := listen(cfg)
 	if err != nil {
 		return err
 	}
-	s, err := build(cfg, box, log)
+	s, err := build(cfg, box, table, log)
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -104,7 +106,7 @@ func listen(cfg config.Config) (net.Listener, error) {
 	return socket.Listen(cfg.Socket)
 }
 
-func build(cfg config.Config, box sandbox.Sandbox, log *slog.Logger) (*server.Server, error) {
+func build(cfg config.Config, box sandbox.Sandbox, table *counts.Table, log *slog.Logger) (*server.Server, error) {
 	raw, err := os.ReadFile(cfg.Manifest)
 	if err != nil {
 		return nil, fmt.Errorf("RUNNER_MANIFEST: %w", err)
@@ -129,7 +131,7 @@ func build(cfg config.Config, box sandbox.Sandbox, log *slog.Logger) (*server.Se
 	s := &server.Server{
 		Log: log, Lock: lock, LockRaw: raw, Snapshot: snap, Posture: box.Posture(), MaxClass: cfg.MaxClass, Version: Version,
 		Executor: &execute.Executor{Lock: lock, Snapshot: snap, Sandbox: box, WorkDir: cfg.WorkDir, Interpreters: execute.FindInterpreters()},
-		Queue:    queue.New(slots, cfg.Queue, memory), Counts: counts.New(time.Now), Slots: slots, Places: cfg.Queue,
+		Queue:    queue.New(slots, cfg.Queue, memory), Counts: table, Slots: slots, Places: cfg.Queue,
 		Token: cfg.Token, AllowUIDs: cfg.AllowUIDs, Development: cfg.TCP != "", NetworkProblem: networkProblem,
 	}
 	if cfg.TCP == "" {
