@@ -170,7 +170,11 @@ func newWaiter(t testing.TB, s Sandbox, processes int) *waiter {
 		w.err = err
 		w.done <- exit
 	}()
-	<-up
+	select {
+	case <-up:
+	case exit := <-w.done: // it died before it could say so: release will report it
+		w.done <- exit
+	}
 	return w
 }
 
