@@ -36,7 +36,7 @@ type Snapshot struct {
 // an error: the others run. An error is our own failure.
 func Take(source, root string, lock *manifests.Lock) (*Snapshot, error) {
 	s := &Snapshot{source: source, root: root, lock: lock, stopped: map[string]string{}}
-	if err := os.MkdirAll(s.Empty(), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(root, "skills"), 0o755); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(lock.Skills)) {
@@ -56,9 +56,6 @@ func Take(source, root string, lock *manifests.Lock) (*Snapshot, error) {
 
 // Dir is the folder that a run of this skill may read.
 func (s *Snapshot) Dir(skill string) string { return filepath.Join(s.root, "skills", skill) }
-
-// Empty is an empty folder that no run can write.
-func (s *Snapshot) Empty() string { return filepath.Join(s.root, "empty") }
 
 // Stopped says which skills do not run any more, and why.
 func (s *Snapshot) Stopped() map[string]string {
