@@ -119,6 +119,13 @@ var filterRows = []filterRow{
 	{"ioprio_set", [6]uint64{ioprioWhoProcess, 1}, eperm, eperm},
 	{"ioprio_set", [6]uint64{3, 0}, eperm, eperm},
 
+	{"fcntl", [6]uint64{0, unix.F_GETFD}, allow, allow},
+	{"fcntl", [6]uint64{0, unix.F_SETLEASE}, eperm, eperm},
+	{"fcntl", [6]uint64{0, unix.F_NOTIFY}, eperm, eperm},
+	{"fcntl", [6]uint64{0, unix.F_SETOWN}, eperm, eperm},
+	{"fcntl", [6]uint64{0, unix.F_SETOWN_EX}, eperm, eperm},
+	{"fchmodat", [6]uint64{}, refuse(0), refuse(0)},
+	{"fchmod", [6]uint64{}, refuse(0), refuse(0)},
 	{"ioctl", [6]uint64{0, unix.TCGETS}, allow, allow},
 	{"ioctl", [6]uint64{0, unix.TIOCSTI}, eperm, eperm},
 	{"ioctl", [6]uint64{0, unix.TIOCSTI | high}, eperm, eperm}, // CVE-2019-7303
@@ -211,7 +218,7 @@ func TestPolicyNames(t *testing.T) {
 	for name := range checked(true) {
 		seen[name]++
 	}
-	for _, list := range []string{allowed, dangerous, noXattr, noInotify} {
+	for _, list := range []string{allowed, dangerous, noXattr, noInotify, pretended} {
 		for name := range strings.FieldsSeq(list) {
 			seen[name]++
 		}

@@ -40,8 +40,7 @@
 // decision; nothing is left out silently.
 //
 // Known limits of this tier. Memory, CPU and disk are bounded per process, not per run; the number of processes is
-// polled: strict sums need a cgroup. Landlock does not check chmod(2), utime(2) and stat(2) (landlock(7)), and scripts
-// share the runner's uid: with a path that it knows or guesses a script can change the mode of a file that the runner
-// owns, its socket for example. Namespaces close that. Before Landlock ABI 6 signals are not scoped, which the posture
-// says.
+// polled: strict sums need a cgroup. Landlock does not check utime(2) and stat(2) (landlock(7)), and scripts share the
+// runner's uid: with a path that it knows or guesses a script can learn that a file is there, its size and times, and set
+// its times; chmod and chown are seccomp's to stop. Before Landlock ABI 6 signals are not scoped, which the posture says.
 package sandbox

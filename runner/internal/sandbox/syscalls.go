@@ -37,10 +37,10 @@ func pass(checks ...check) rule { return rule{checks, allow, refuse(unix.EPERM)}
 // facts/hardening.md D2, D3), by family. A call is here because something needs it, not because it seems harmless.
 const allowed = `
 	read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek close close_range open openat openat2
-	creat dup dup2 dup3 pipe pipe2 fcntl flock ftruncate truncate fallocate fadvise64 readahead fsync fdatasync
+	creat dup dup2 dup3 pipe pipe2 flock ftruncate truncate fallocate fadvise64 readahead fsync fdatasync
 	sync_file_range syncfs sendfile copy_file_range stat fstat lstat newfstatat statx statfs fstatfs access faccessat
 	faccessat2 readlink readlinkat getdents getdents64 getcwd chdir fchdir mkdir mkdirat rmdir rename renameat renameat2
-	link linkat symlink symlinkat unlink unlinkat mknod mknodat chmod fchmod fchmodat fchmodat2 fchown umask utime utimes
+	link linkat symlink symlinkat unlink unlinkat mknod mknodat fchown umask utime utimes
 	utimensat futimesat getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
 
 	mmap munmap mremap mprotect madvise msync mincore brk mlock munlock mlock2 membarrier pkey_alloc pkey_free
@@ -87,6 +87,12 @@ const noXattr = `setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexa
 // watchers in Python fall back to polling on ENOSYS.
 const noInotify = `inotify_init inotify_init1 inotify_add_watch inotify_rm_watch`
 
+// pretended are not made and answer success (an errno of 0). Landlock does not check chmod (landlock(7), "current
+// limitations") and scripts share the runner's uid, so a script that knows the path could take the runner's socket or
+// another skill's snapshot away from it. EPERM would break shutil.copy and tar; a mode means nothing to a run that is
+// alone in its folder.
+const pretended = `chmod fchmod fchmodat fchmodat2`
+
 // namespaces are the CLONE_NEW* bits. CLONE_NEWTIME is among the bits of the exit signal (clone(2)).
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
 	unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWTIME
@@ -125,6 +131,10 @@ func checked(processes bool) map[string]rule {
 		// Typing into a terminal that the runner may have been started from (CVE-2017-5226 and its kin).
 		"ioctl": pass(noneOf(1, unix.TIOCSTI, unix.TIOCLINUX)),
 
+		// A write lease on a file that the runner will open stalls it (fcntl(2): up to lease-break-time, 45 s); dnotify
+		// watches what inotify may not; F_SETOWN sends signals to whom it names.
+		"fcntl": pass(noneOf(1, unix.F_SETLEASE, unix.F_NOTIFY, unix.F_SETOWN, unix.F_SETOWN_EX)),
+
 		// PR_SET_PDEATHSIG: a script must not outlive a killed runner. PR_SET_PTRACER opens it to tracing, PR_SET_MM and
 		// PR_SCHED_CORE reach beyond it, merged memory is a side channel between runs, more filters are not ours to debug.
 		"prctl": pass(noneOf(0, unix.PR_SET_PDEATHSIG, unix.PR_SET_SECCOMP, unix.PR_SET_MM, prSetPtracer, prSchedCore,
@@ -149,6 +159,7 @@ func policy(processes bool) map[string]rule {
 		dangerous: refuse(unix.EPERM),
 		noXattr:   refuse(unix.EOPNOTSUPP),
 		noInotify: refuse(unix.ENOSYS),
+		pretended: refuse(0),
 	} {
 		for _, name := range strings.Fields(names) {
 			rules[name] = rule{then: answer}
