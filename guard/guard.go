@@ -27,7 +27,8 @@ type Policy struct {
 // SkillPolicy is one skill as this session may see it.
 type SkillPolicy struct {
 	Skill  *manifests.Skill
-	Closed Code // why it is not available; empty when it is
+	Closed Code   // why it is not available; empty when it is
+	Words  string // in place of the usual words for Closed, to follow "skill NAME "
 }
 
 // Call is one call, decoded once and strictly. What is judged here is what runs.
@@ -113,8 +114,11 @@ func skill(p Policy, c Call) *Decision {
 	if s.Closed == "" {
 		return nil
 	}
-	words, ok := closedReasons[s.Closed]
-	if !ok {
+	words := s.Words
+	if words == "" {
+		words = closedReasons[s.Closed]
+	}
+	if words == "" {
 		words = "is not open to agents"
 	}
 	return deny(2, s.Closed, "skill %s %s", c.Skill, words)
@@ -164,7 +168,7 @@ func badJSON(err *manifests.JSONError) *Decision {
 	case manifests.JSONSyntax, manifests.JSONEncoding:
 		code = InputNotObject
 	}
-	d := deny(3, code, "input at %q: %s", err.Pointer, err.Message)
+	d := deny(3, code, "input at %s: %s", place(err.Pointer), err.Message)
 	d.Pointer = err.Pointer
 	return d
 }
@@ -196,6 +200,13 @@ func class(p Policy, c Call) *Decision {
 		return deny(5, ApprovalRequired, "skill %s is of class %q and needs an operator's approval, which cannot be given yet; do not retry", c.Skill, k)
 	}
 	return nil
+}
+
+func place(pointer string) string {
+	if pointer == "" {
+		return "the top level"
+	}
+	return pointer
 }
 
 // clip bounds a caller's text inside a reason, so that a refusal cannot be used to carry a page.

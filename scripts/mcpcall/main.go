@@ -1,7 +1,8 @@
 // Mcpcall makes tool calls through a real MCP client, in one connection, and prints the text of each answer.
 //
-//	mcpcall --url http://127.0.0.1:8080/mcp --token-file var/tokens/agent TOOL [ARGUMENTS [TOOL ARGUMENTS …]]
+//	mcpcall --url http://127.0.0.1:8080/mcp --token-file var/tokens/agent [--turn NAME] TOOL [ARGUMENTS [TOOL ARGUMENTS …]]
 //
+// --turn names the turn that the calls belong to; another name begins another turn.
 // ARGUMENTS are JSON. It stops at the first answer that is an error, with exit code 5; 1 is a failure of the
 // connection or the protocol, 2 a wrong command line.
 package main
@@ -25,12 +26,13 @@ var errTool = errors.New("the tool answered with an error")
 func main() {
 	url := flag.String("url", "http://127.0.0.1:8080/mcp", "endpoint")
 	tokenFile := flag.String("token-file", "", "file with the bearer token")
+	turn := flag.String("turn", "", "name of the turn")
 	flag.Parse()
 	if flag.NArg() == 0 {
 		flag.Usage()
 		os.Exit(2)
 	}
-	err := run(*url, *tokenFile, flag.Args())
+	err := run(*url, *tokenFile, *turn, flag.Args())
 	switch {
 	case errors.Is(err, errTool):
 		os.Exit(5)
@@ -40,7 +42,7 @@ func main() {
 	}
 }
 
-func run(url, tokenFile string, args []string) error {
+func run(url, tokenFile, turn string, args []string) error {
 	token, err := os.ReadFile(tokenFile)
 	if err != nil {
 		return err
@@ -56,6 +58,9 @@ func run(url, tokenFile string, args []string) error {
 	for len(args) > 0 {
 		call := mcp.CallToolParams{Name: args[0]}
 		args = args[1:]
+		if turn != "" {
+			call.Meta = mcp.Meta{"xray/turn": turn}
+		}
 		if len(args) > 0 {
 			call.Arguments = json.RawMessage(args[0])
 			args = args[1:]

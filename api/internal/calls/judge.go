@@ -79,7 +79,7 @@ func (s *Service) opened(call store.Call, v store.Verdict, d guard.Decision, err
 		d = guard.Decision{Code: guard.GuardError, Rule: 6, Reason: guard.GuardErrorReason}
 	}
 	answer.Refused = protocol.ProblemOf(d)
-	answer.Refused.RunID = call.ID
+	answer.Refused.RunID, answer.Refused.ManifestDigest = call.ID, s.Lock.Digest()
 	s.Metrics.Decided(call.Tool, string(d.Code))
 	s.Log.Warn("call refused", "call", call.ID, "session", call.Session, "tool", call.Tool, "code", d.Code, "rule", d.Rule)
 	return answer, true, nil
@@ -95,7 +95,7 @@ func (s *Service) Refuse(ctx context.Context, c Caller, sess store.Session, tool
 	_, err := s.Store.Begin(ctx, call, func(store.State) store.Verdict {
 		return store.Verdict{Code: string(p.Code), Rule: 3, Reason: p.Detail}
 	})
-	p.RunID = call.ID
+	p.RunID, p.ManifestDigest = call.ID, s.Lock.Digest()
 	s.Metrics.Decided(tool, string(p.Code))
 	return Answer{CallID: call.ID, Refused: p}, err
 }

@@ -113,6 +113,7 @@ func (s Set) For(session store.Session) Set {
 	for name, p := range narrowed.Policy.Skills {
 		if p.Closed == "" && !slices.Contains(session.Offered, name) {
 			p.Closed = guard.AgentDisabled
+			p.Words = "was opened during this turn: it can be used from the next turn on (for an MCP client that names no turns: after 60 s without a call)"
 			narrowed.Policy.Skills[name] = p
 			narrowed.Why[name] = "opened during this turn: it binds at the next one"
 		}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 
 	"github.com/labstack/echo/v4"
@@ -108,7 +109,7 @@ type runAnswer struct {
 
 func (s *Server) run(c echo.Context) error {
 	var b runBody
-	sess, err := s.bindSession(c, &b, &b.Session, &b.Turn)
+	sess, err := s.bindSession(c, guard.ToolRun, &b, &b.Session, &b.Turn)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ type checkBody struct {
 // check answers 200 with the judgement either way: asking is not a fault.
 func (s *Server) check(c echo.Context) error {
 	var b checkBody
-	sess, err := s.bindSession(c, &b, &b.Session, &b.Turn)
+	sess, err := s.bindSession(c, "guard_check", &b, &b.Session, &b.Turn)
 	if err != nil {
 		return err
 	}
@@ -163,6 +164,9 @@ func (s *Server) check(c echo.Context) error {
 
 // load needs a session in the query: what is on offer depends on it.
 func (s *Server) load(c echo.Context) error {
+	if c.QueryParam("session") == "" {
+		return refused{protocol.NewProblem(protocol.BadRequest, "add ?session=ID: what is on offer depends on the session")}
+	}
 	sess, err := s.Calls.RESTSession(c.Request().Context(), caller(c), c.QueryParam("session"), "")
 	if err != nil {
 		return err
@@ -178,8 +182,13 @@ func (s *Server) load(c echo.Context) error {
 }
 
 // bindSession decodes the body and finds the session that it names; a turn in it begins that turn.
-func (s *Server) bindSession(c echo.Context, body any, id, turn *string) (store.Session, error) {
+func (s *Server) bindSession(c echo.Context, tool string, body any, id, turn *string) (store.Session, error) {
 	if err := bind(c, body); err != nil {
+		var r refused
+		if errors.As(err, &r) { // what cannot be decoded names no session, and is on the record all the same
+			_, recordErr := s.Calls.Refuse(c.Request().Context(), caller(c), store.Session{}, tool, r.Problem)
+			return store.Session{}, or(recordErr, err)
+		}
 		return store.Session{}, err
 	}
 	if *turn != "" && !calls.TurnName(*turn) {

@@ -11,7 +11,7 @@ import (
 	"xrayrunner/manifests"
 )
 
-const rebuild = "run manifestgen build and commit the lock file"
+const rebuild = "run scripts/generate, or manifestgen build, and commit the lock file"
 
 // compareFile names every difference between a lock file and the folder that it should describe; none
 // means that the bytes are equal.

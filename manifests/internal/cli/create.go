@@ -37,6 +37,9 @@ func create(args []string, stdout, stderr io.Writer) error {
 	}
 	folder := filepath.Join(skills, rest[0])
 	if err := os.Mkdir(folder, 0o755); err != nil { // fails when it is there: nothing is overwritten
+		if errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("there is already a %s: nothing was written", folder)
+		}
 		return fmt.Errorf("make skill folder: %w", err)
 	}
 	for name, content := range files {
@@ -44,7 +47,7 @@ func create(args []string, stdout, stderr io.Writer) error {
 			return fmt.Errorf("write skeleton: %w", err)
 		}
 	}
-	fmt.Fprintf(stdout, "made %s: edit it, then run manifestgen check --skills %s\n", folder, skills)
+	fmt.Fprintf(stdout, "made %s: edit it, then run scripts/generate (or manifestgen build and check)\n", folder)
 	return nil
 }
 

@@ -143,7 +143,8 @@ class Review(ast.NodeVisitor):
             return
         if not self.using(node, name) and name in CHANGING and name not in WITH_ARGUMENT_FINE:
             self.changing(node, name)
-        # The parts before the last dot are names of modules: nothing else to look at.
+        # os.environ.get is a use of os.environ: what stands before the last dot is looked at too.
+        self.visit(node.value)
 
     def imported(self, node):
         while isinstance(node, ast.Attribute):

@@ -37,6 +37,8 @@ func TestPython(t *testing.T) {
 		{"argv by name", "from sys import stdin\n", "from sys import argv\n", "uses sys.argv"},
 		{"argv by alias", "import sys as s\ns.stdin\n", "import sys as s\ns.argv\n", "uses sys.argv"},
 		{"argparse", "import textwrap\n", "import argparse\n", "imports argparse"},
+		{"environment, by a method", "import os\nos.getcwd()\n", "import os\nos.environ.get('K')\n", "uses os.environ"},
+		{"argv, by a method", "import sys\nsys.stdin.read()\n", "import sys\nsys.argv.pop()\n", "uses sys.argv"},
 		{"environment", "import os\nos.getcwd()\n", "import os\nos.environ['HOME']\n", "uses os.environ"},
 		{"getenv", "import os\nos.listdir('.')\n", "import os\nos.getenv('HOME')\n", "uses os.getenv"},
 		{"an object of ours called os", "class T: pass\nos = T()\nos.environ = 1\n", "from os import environ\n", "uses os.environ"},

@@ -26,16 +26,11 @@ func workers(atOnce, n int, task func(int)) {
 
 // burn keeps the cores busy for as long as the test runs: the reported escapes came under load only (case 03).
 func burn(t *testing.T) {
-	stop := make(chan struct{})
-	t.Cleanup(func() { close(stop) })
+	var stop atomic.Bool
+	t.Cleanup(func() { stop.Store(true) })
 	for range runtime.GOMAXPROCS(0) {
 		go func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for !stop.Load() {
 			}
 		}()
 	}
