@@ -168,7 +168,7 @@ func badJSON(err *manifests.JSONError) *Decision {
 	case manifests.JSONSyntax, manifests.JSONEncoding:
 		code = InputNotObject
 	}
-	d := deny(3, code, "input at %s: %s", place(err.Pointer), err.Message)
+	d := deny(3, code, "input at %s: %s", err.Place(), err.Message)
 	d.Pointer = err.Pointer
 	return d
 }
@@ -200,13 +200,6 @@ func class(p Policy, c Call) *Decision {
 		return deny(5, ApprovalRequired, "skill %s is of class %q and needs an operator's approval, which cannot be given yet; do not retry", c.Skill, k)
 	}
 	return nil
-}
-
-func place(pointer string) string {
-	if pointer == "" {
-		return "the top level"
-	}
-	return pointer
 }
 
 // clip bounds a caller's text inside a reason, so that a refusal cannot be used to carry a page.

@@ -68,3 +68,11 @@ func at(pointer string) string {
 	}
 	return fmt.Sprintf("at %q", pointer)
 }
+
+// Place is Pointer in words that stand after "at".
+func (e *JSONError) Place() string {
+	if e.Pointer == "" {
+		return "the top level"
+	}
+	return e.Pointer
+}

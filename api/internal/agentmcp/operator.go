@@ -84,7 +84,7 @@ func (o operator) handler(t operatorTool) mcp.ToolHandler {
 // arguments decodes strictly.
 func arguments(raw json.RawMessage, into any) *protocol.Problem {
 	if err := manifests.DecodeStrict(raw, into); err != nil {
-		return protocol.NewProblem(protocol.BadRequest, "arguments at "+err.Pointer+": "+err.Message)
+		return protocol.NewProblem(protocol.BadRequest, "arguments at "+err.Place()+": "+err.Message)
 	}
 	return nil
 }

@@ -47,7 +47,7 @@ func EnvelopeProblem(tool string, err *manifests.JSONError) *protocol.Problem {
 	if tool != "" {
 		where += " of " + tool
 	}
-	p := protocol.NewProblem(code, where+" at \""+err.Pointer+"\": "+err.Message)
+	p := protocol.NewProblem(code, where+" at "+err.Place()+": "+err.Message)
 	p.Pointer = err.Pointer
 	return p
 }

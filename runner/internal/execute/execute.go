@@ -218,7 +218,7 @@ func notOneObject(stdout []byte, script *manifests.Script) string {
 		return "the script printed nothing"
 	}
 	if err := manifests.CheckJSON(stdout, manifests.OutputBounds); err != nil {
-		return fmt.Sprintf("stdout is not one JSON document: at %s: %s", place(err.Pointer), err.Message)
+		return fmt.Sprintf("stdout is not one JSON document: at %s: %s", err.Place(), err.Message)
 	}
 	if !manifests.IsObject(stdout) {
 		return "stdout is JSON, but not an object"
@@ -230,13 +230,6 @@ func notOneObject(stdout []byte, script *manifests.Script) string {
 		return "stdout does not fit the output schema: " + err.Message
 	}
 	return ""
-}
-
-func place(pointer string) string {
-	if pointer == "" {
-		return "the top level"
-	}
-	return pointer
 }
 
 // excerpt is for a person: short, on one line, nothing in it can steer a terminal.

@@ -88,7 +88,7 @@ func envelopeProblem(err *manifests.JSONError) *protocol.Problem {
 			code = guard.ControlChars
 		}
 	}
-	p := protocol.NewProblem(code, "at "+err.Pointer+": "+err.Message)
+	p := protocol.NewProblem(code, "at "+err.Place()+": "+err.Message)
 	p.Pointer = err.Pointer
 	return p
 }
