@@ -49,9 +49,9 @@ func constant(code string) string {
 
 func stories(t *testing.T) string { return read(t, "testdata/stories", ".txtar") }
 
-// wanted is the text of all stories and of the tests that drive the runner's and the api's real handlers.
+// wanted is the text of all stories and of the runner's own tests.
 func wanted(t *testing.T) string {
-	return stories(t) + read(t, "runner/internal/server", "_test.go") + read(t, "api/internal", "_test.go")
+	return stories(t) + read(t, "runner/internal", "_test.go")
 }
 
 func read(t *testing.T, dir, suffix string) string {

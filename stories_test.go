@@ -49,10 +49,11 @@ func TestStories(t *testing.T) {
 			env.Defer(func() { st.disconnect(); s.close() })
 			return nil
 		},
+		Condition: func(cond string) (bool, error) { return cond == "root" && asRoot(), nil },
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"runner": cmdRunner, "api": cmdAPI, "open": cmdOpen, "agent": cmdAgent, "operator": cmdOperator, "turn": cmdTurn,
 			"rest": cmdREST, "post": cmdPost, "burst": cmdBurst, "sql": cmdSQL, "append": cmdAppend, "generate": cmdGenerate, "session": cmdSession,
-			"agent&": cmdAgentStart, "agent-answer": cmdAgentAnswer, "busy": cmdBusy, "ended": cmdEnded,
+			"runner-again": cmdRunnerAgain, "agent&": cmdAgentStart, "agent-answer": cmdAgentAnswer, "busy": cmdBusy, "ended": cmdEnded,
 		},
 	})
 }
@@ -105,7 +106,12 @@ func cmdRunner(ts *testscript.TestScript, neg bool, args []string) {
 
 func cmdAPI(ts *testscript.TestScript, neg bool, args []string) {
 	s := of(ts).stack
-	control(ts, neg, args, func(env []string) error { return s.startAPI(env...) }, func(sig os.Signal) error { return s.api.end(sig) })
+	start := func(env []string) error {
+		err := s.startAPI(env...)
+		ts.Setenv("URL", s.url)
+		return err
+	}
+	control(ts, neg, args, start, func(sig os.Signal) error { return s.api.end(sig) })
 }
 
 func control(ts *testscript.TestScript, neg bool, args []string, start func([]string) error, end func(os.Signal) error) {
@@ -126,6 +132,23 @@ func control(ts *testscript.TestScript, neg bool, args []string, start func([]st
 	if err != nil {
 		fmt.Fprintln(ts.Stdout(), err)
 	}
+}
+
+// cmdRunnerAgain starts a second runner beside the live one.
+func cmdRunnerAgain(ts *testscript.TestScript, neg bool, _ []string) {
+	s := of(ts).stack
+	first := s.runner
+	err := s.startRunner()
+	second := s.runner
+	s.runner = first
+	if second != nil && second != first { // it may answer on the first one's socket before it has ended
+		_ = second.cmd.Cancel()
+		err = errors.New(second.tail())
+	}
+	if neg != (err != nil) {
+		ts.Fatalf("%v", err)
+	}
+	fmt.Fprintln(ts.Stdout(), err)
 }
 
 func call(ts *testscript.TestScript, neg bool, c *mcp.ClientSession, params *mcp.CallToolParams) {
@@ -278,7 +301,7 @@ func cmdBurst(ts *testscript.TestScript, _ bool, args []string) {
 			status, answer, err := of(ts).post(context.Background(), strings.ReplaceAll(args[1], "%d", strconv.Itoa(i)))
 			word := field(answer, "outcome")
 			if word == "" {
-				word = field(answer, "code") + " " + field(answer, "retry")
+				word = "refused: " + field(answer, "code") + " " + field(answer, "retry")
 			}
 			mu.Lock()
 			defer mu.Unlock()

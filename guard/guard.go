@@ -84,13 +84,14 @@ func Decide(p Policy, c Call) (d Decision) {
 }
 
 func tool(p Policy, c Call) *Decision {
-	if p.Tools[c.Tool] {
-		return nil
-	}
 	switch c.Tool {
 	case ToolList, ToolLoad, ToolRun:
+		if p.Tools[c.Tool] {
+			return nil
+		}
 		return deny(1, ToolDisabled, "%s is switched off; do not retry, only an operator can switch it on", c.Tool)
 	}
+	// Also when the set names it: the rules below know these three, and would wave any other through.
 	return deny(1, ToolDisabled, "there is no tool %q in this session", clip(c.Tool))
 }
 
@@ -153,6 +154,9 @@ func input(p Policy, c Call) *Decision {
 		return deny(3, InputNotObject, "input must be one JSON object, like {\"key\": \"value\"}")
 	}
 	if err := p.Skills[c.Skill].Skill.Scripts[c.Script].InputSchema().Validate(c.Input); err != nil {
+		if err.Keyword == "validator" { // it could not judge, which is our failure and not the caller's
+			return deny(6, GuardError, GuardErrorReason)
+		}
 		d := deny(3, InputInvalid, "input does not fit the schema of %s: %s", c.Script, err.Message)
 		d.Pointer = err.Pointer
 		return d
