@@ -15,7 +15,7 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/url"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -46,17 +46,22 @@ func New(address, token string) (*Client, error) {
 	dial := net.Dialer{Timeout: dialTimeout}
 	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true}
 	c := &Client{token: token, http: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
+	refused := fmt.Errorf("%q: write unix:/path or http://127.0.0.1:port", address)
 	if path, ok := strings.CutPrefix(address, "unix:"); ok {
-		path = "/" + strings.TrimLeft(path, "/")
+		path = strings.TrimPrefix(path, "//") // unix:///path
+		if !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/") {
+			return nil, refused
+		}
 		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return marked(dial.DialContext(ctx, "unix", path))
 		}
 		c.base = "http://runner"
 		return c, nil
 	}
-	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "http" || u.Hostname() != "127.0.0.1" || u.Port() == "" || u.Path != "" || u.User != nil || u.RawQuery != "" {
-		return nil, fmt.Errorf("%q: write unix:/path or http://127.0.0.1:port", address)
+	// Not by url.Parse: what it would put aside ("?", "#") would take the paths of our calls with it.
+	to, err := netip.ParseAddrPort(strings.TrimPrefix(address, "http://"))
+	if err != nil || address != "http://"+to.String() || to.Addr() != netip.AddrFrom4([4]byte{127, 0, 0, 1}) || to.Port() == 0 {
+		return nil, refused
 	}
 	transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 		return marked(dial.DialContext(ctx, network, addr))
@@ -94,6 +99,9 @@ func (c *Client) Run(ctx context.Context, req protocol.RunRequest, manifestDiges
 		var r protocol.Result
 		if err := json.Unmarshal(answer, &r); err != nil {
 			return nil, nil, fmt.Errorf("%w: unreadable result: %w", ErrLost, err)
+		}
+		if r.Outcome == "" {
+			return nil, nil, fmt.Errorf("%w: a result without an outcome", ErrLost)
 		}
 		return &r, nil, nil
 	}

@@ -77,7 +77,12 @@ func (t *Table) Reserve(sessionID, turn string, judge func(turnRuns, sessionRuns
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		s.runs--
-		s.turns[turn]--
+		if s.turns[turn]--; s.turns[turn] == 0 {
+			delete(s.turns, turn)
+		}
+		if s.runs == 0 && t.sessions[sessionID] == s { // nothing to remember: refused calls must not fill the table
+			delete(t.sessions, sessionID)
+		}
 	}), nil
 }
 

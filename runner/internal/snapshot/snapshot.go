@@ -20,6 +20,8 @@ import (
 	"slices"
 	"sync"
 
+	"golang.org/x/sys/unix"
+
 	"xrayrunner/manifests"
 )
 
@@ -134,16 +136,28 @@ func copyFile(from *os.Root, path, target string, want manifests.File) (differs,
 	return compare(path, n, hex.EncodeToString(sum.Sum(nil)), want), nil
 }
 
-// openRegular does not follow a link at the last element, does not block on a pipe, and insists on a plain file.
+// openRegular does not follow a link at the last element, does not block on a pipe, and insists on a plain file, also
+// when the path becomes something else between the two looks at it.
 func openRegular(root *os.Root, path string) (*os.File, error) {
-	info, err := root.Lstat(path)
+	named, err := root.Lstat(path)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file (%s)", path, info.Mode())
+	if !named.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file (%s)", path, named.Mode())
 	}
-	return root.Open(path)
+	f, err := root.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := f.Stat()
+	if err == nil && !opened.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file (%s)", path, opened.Mode())
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 func compare(path string, size int64, sum string, want manifests.File) error {
