@@ -200,7 +200,9 @@ func TestLost(t *testing.T) {
 		{"a refusal without a code", answer(503, "{}")},
 		{"a refusal that is no JSON", answer(500, "Internal Server Error")},
 		{"no HTTP", hangUp("SSH-2.0-x\r\n")},
-		{"elsewhere", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/run2", http.StatusTemporaryRedirect) }},
+		{"elsewhere", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/run2", http.StatusTemporaryRedirect)
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var calls atomic.Int64

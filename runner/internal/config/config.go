@@ -89,9 +89,12 @@ func listen(c *Config, v settings.Values) error {
 	if !ok {
 		return fmt.Errorf("RUNNER_LISTEN=%s: write unix:///path or tcp://127.0.0.1:port", l)
 	}
-	host, _, err := net.SplitHostPort(addr)
+	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return fmt.Errorf("RUNNER_LISTEN=%s: %w", l, err)
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return fmt.Errorf("RUNNER_LISTEN=%s: write a port from 1 to 65535", l)
 	}
 	if ip := net.ParseIP(host); (ip == nil || !ip.IsLoopback()) && !c.Dev {
 		return fmt.Errorf("RUNNER_LISTEN=%s: an address other than loopback needs RUNNER_DEV=1", l)
@@ -160,6 +163,9 @@ func paths(c *Config, _ settings.Values) error {
 		if !filepath.IsAbs(p) {
 			return fmt.Errorf("%s=%q: write an absolute path", name, p)
 		}
+	}
+	if c.Shim != "" && !filepath.IsAbs(c.Shim) {
+		return fmt.Errorf("RUNNER_SHIM=%q: write an absolute path, or nothing", c.Shim)
 	}
 	return nil
 }

@@ -101,11 +101,11 @@ func (t *Table) Claim(text string) (id uuid.UUID, undo func(), err error) {
 		return id, nil, ErrFull
 	}
 	t.runs[id] = t.now()
-	return id, func() {
+	return id, sync.OnceFunc(func() { // once: by then it may be another's
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		delete(t.runs, id)
-	}, nil
+	}), nil
 }
 
 func (t *Table) parse(text string) (uuid.UUID, error) {

@@ -6,11 +6,13 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"xrayrunner/manifests"
 	"xrayrunner/runner/internal/execute"
@@ -326,6 +328,31 @@ func TestPrepare(t *testing.T) {
 	if _, err := execute.Prepare(filepath.Join(work, "other")); err == nil || !strings.Contains(err.Error(), "RUNNER_WORK_DIR") {
 		t.Errorf("a file for a folder: %v", err)
 	}
+}
+
+// TestPrepareAsAnotherUser: root is not held up by permissions, so the thread of this test gives up root's file access.
+func TestPrepareAsAnotherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("TestPrepare shows it where the tests do not run as root")
+	}
+	const uid = 64002
+	work, err := os.MkdirTemp("/tmp", "xray-execute-")
+	must(t, err)
+	t.Cleanup(func() { must(t, os.RemoveAll(work)) })
+	must(t, os.Chown(work, uid, uid))
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		left := filepath.Join(work, execute.RunsDir, "run-1")
+		err := errors.Join(unix.Setfsgid(uid), unix.Setfsuid(uid), os.MkdirAll(left, 0o700), spoil(left))
+		if _, readErr := os.ReadDir(filepath.Join(left, "a", "b")); readErr == nil {
+			err = errors.Join(err, errors.New("the permissions do not hold this thread up, so the test shows nothing"))
+		}
+		_, prepareErr := execute.Prepare(work)
+		done <- errors.Join(err, prepareErr)
+	}()
+	must(t, <-done)
+	empty(t, filepath.Join(work, execute.RunsDir))
 }
 
 // TestFindInterpreters: only from the image's folders, never a shim of somebody's home folder.

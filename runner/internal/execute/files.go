@@ -25,13 +25,28 @@ func removeAll(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil
 	}
-	walkErr := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			return os.Chmod(path, 0o700)
-		}
+	err := os.Chmod(dir, 0o700)
+	if err == nil {
+		err = giveBack(dir, os.OpenRoot)
+	}
+	return errors.Join(os.RemoveAll(dir), ignoreMissing(err))
+}
+
+// giveBack makes the folders below one writable. It goes from folder to folder, since a script can nest them deeper
+// than a path can name.
+func giveBack(name string, open func(name string) (*os.Root, error)) error {
+	dir, err := open(name)
+	if err != nil {
 		return err
-	})
-	return errors.Join(os.RemoveAll(dir), ignoreMissing(walkErr))
+	}
+	defer dir.Close()
+	entries, err := fs.ReadDir(dir.FS(), ".")
+	for _, e := range entries {
+		if e.IsDir() {
+			err = errors.Join(err, dir.Chmod(e.Name(), 0o700), giveBack(e.Name(), dir.OpenRoot))
+		}
+	}
+	return err
 }
 
 func ignoreMissing(err error) error {

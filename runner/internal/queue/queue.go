@@ -53,6 +53,10 @@ func (q *Queue) Acquire(ctx context.Context, memory uint64) (release func(), err
 			return nil, err
 		}
 	}
+	if err := ctx.Err(); err != nil { // gone before it began: the place is for one who is still there
+		q.release(memory)
+		return nil, err
+	}
 	return sync.OnceFunc(func() { q.release(memory) }), nil
 }
 
@@ -92,7 +96,7 @@ func (q *Queue) wait(ctx context.Context, element *list.Element, w *waiter) erro
 }
 
 func (q *Queue) fits(w *waiter) bool {
-	return q.running < q.slots && q.used+w.memory <= q.memory
+	return q.running < q.slots && w.memory <= q.memory-q.used
 }
 
 func (q *Queue) take(w *waiter) { q.running++; q.used += w.memory }

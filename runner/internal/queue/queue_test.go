@@ -184,6 +184,32 @@ func TestCase27CancelWhileWaiting(t *testing.T) {
 	})
 }
 
+// TestGoneBeforeItBegan: a free place is not for a caller who has gone already, and not for one who goes in the same
+// moment in which it is granted.
+func TestGoneBeforeItBegan(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		q := queue.New(1, 1, plenty)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if c := call(ctx, q, 1); !errors.Is(c.err, context.Canceled) || c.release != nil {
+			t.Errorf("got %+v, want Canceled", c)
+		}
+		load(t, q, 0, 0)
+		for range 100 { // which of two that are ready a select takes is left to chance
+			running := call(t.Context(), q, 1)
+			ctx, cancel := context.WithCancel(t.Context())
+			waiting := call(ctx, q, 1)
+			cancel()
+			running.release()
+			synctest.Wait()
+			if !errors.Is(waiting.err, context.Canceled) || waiting.release != nil {
+				t.Fatalf("got %+v, want Canceled", waiting)
+			}
+			load(t, q, 0, 0)
+		}
+	})
+}
+
 func TestClose(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		q := queue.New(1, 9, plenty)

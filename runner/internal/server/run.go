@@ -89,7 +89,9 @@ func envelopeProblem(err *manifests.JSONError) *protocol.Problem {
 		}
 	}
 	p := protocol.NewProblem(code, "at "+err.Place()+": "+err.Message)
-	p.Pointer = err.Pointer
+	if code != protocol.BadRequest {
+		p.Pointer = strings.TrimPrefix(err.Pointer, "/input") // as the guard gives it: into the input
+	}
 	return p
 }
 

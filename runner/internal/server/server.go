@@ -70,38 +70,39 @@ func (s *Server) Handler(ctx context.Context) http.Handler {
 // ask for health alone, unless an operator has named it.
 func (s *Server) peerOnly(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if why := s.peerRefused(r); why != "" {
-			s.refuse(w, protocol.NewProblem(protocol.Forbidden, why))
+		if refused := s.peerRefused(r); refused != nil {
+			s.refuse(w, refused)
 			return
 		}
 		next(w, r)
 	}
 }
 
-func (s *Server) peerRefused(r *http.Request) string {
+func (s *Server) peerRefused(r *http.Request) *protocol.Problem {
+	forbidden := func(why string) *protocol.Problem { return protocol.NewProblem(protocol.Forbidden, why) }
 	if s.Token != "" {
 		got, want := sha256.Sum256([]byte(r.Header.Get("Authorization"))), sha256.Sum256([]byte("Bearer "+s.Token))
 		if len(r.Header.Values("Authorization")) != 1 || subtle.ConstantTimeCompare(got[:], want[:]) != 1 {
-			return "this runner listens on TCP and wants its bearer token"
+			return protocol.NewProblem(protocol.Unauthorized, "this runner listens on TCP and wants its bearer token")
 		}
-		return ""
+		return nil
 	}
 	uid, ok := socket.Peer(r.Context())
 	if !ok {
-		return "the kernel did not say who is calling"
+		return forbidden("the kernel did not say who is calling")
 	}
 	for _, allowed := range s.AllowUIDs {
 		if uid == allowed {
-			return ""
+			return nil
 		}
 	}
 	switch {
 	case uid == uint32(os.Getuid()):
-		return "the runner's own user, which scripts share, may call /healthz only"
+		return forbidden("the runner's own user, which scripts share, may call /healthz only")
 	case len(s.AllowUIDs) > 0:
-		return "this user may not call; RUNNER_ALLOW_UIDS names those who may"
+		return forbidden("this user may not call; RUNNER_ALLOW_UIDS names those who may")
 	}
-	return ""
+	return nil
 }
 
 func (s *Server) manifest(w http.ResponseWriter, _ *http.Request) {

@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,7 @@ type Listener struct {
 	*net.UnixListener
 	path string
 	info fs.FileInfo
+	once func() error
 }
 
 // Listen opens path with mode 0660: the folder's group decides who may connect. umask is process-wide, so this
@@ -60,7 +62,9 @@ func Listen(path string) (*Listener, error) {
 	if err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
-	return &Listener{UnixListener: l, path: path, info: info}, nil
+	ours := &Listener{UnixListener: l, path: path, info: info}
+	ours.once = sync.OnceValue(ours.close)
+	return ours, nil
 }
 
 func checkPath(path string) error {
@@ -84,8 +88,11 @@ func checkPath(path string) error {
 	return nil
 }
 
-// Close stops listening and removes the file, when it is still ours.
-func (l *Listener) Close() error {
+// Close stops listening and removes the file, when it is still ours. Again, it does nothing and says the same: once the
+// socket is closed, the file system may give another runner's file the number by which we know ours.
+func (l *Listener) Close() error { return l.once() }
+
+func (l *Listener) close() error {
 	now, err := os.Lstat(l.path)
 	if err == nil && os.SameFile(now, l.info) {
 		err = os.Remove(l.path)
