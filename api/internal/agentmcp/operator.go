@@ -14,10 +14,10 @@ import (
 	"xrayrunner/runner/protocol"
 )
 
-// Operator serves the operator's tools.
+// Operator serves the operator's tools. log gets the causes of our own failures.
 func Operator(d *operate.Desk, version string, log *slog.Logger) *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: serverName + "-operator", Version: version}, &mcp.ServerOptions{
-		Logger: log, Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
+		Logger: sdkLog(), Capabilities: &mcp.ServerCapabilities{Tools: &mcp.ToolCapabilities{}},
 		Instructions: "Publish and open skills, and turn the switches. Everything done here is on the record under your token's name.",
 	})
 	o := operator{d, log}

@@ -126,15 +126,25 @@ func (s *Service) Run(ctx context.Context, c Caller, sess store.Session, skill, 
 	default:
 		answer.Result = result
 		cl.Outcome, cl.Error, cl.Started, cl.Result = string(result.Outcome), result.Detail, true, result.Result
-		cl.Details = details(result)
+		cl.Stderr, cl.Details = result.Stderr, details(result)
 	}
 	s.Metrics.Decided(call.Tool, decisionWord(answer.Refused))
 	s.Log.Info("skill_run closed", "call", call.ID, "session", call.Session, "outcome", cl.Outcome, "duration_ms", cl.Duration.Milliseconds())
-	return answer, s.Store.End(ctx, call, cl)
+	if err := s.Store.End(ctx, call, cl); err != nil {
+		// The run is over, whatever became of its record: an error here would say that nothing was started. What stays
+		// open is closed as lost at the next start.
+		s.Log.Error("record not closed", "call", call.ID, "error", err.Error())
+	}
+	return answer, nil
 }
 
 // Check judges without running or reserving. Its row and the run's are found by the same skill, script and session.
 func (s *Service) Check(ctx context.Context, c Caller, sess store.Session, tool, skill, script string, input []byte) (Answer, error) {
+	for _, n := range []string{skill, script} { // a tool that needs none has none
+		if n != "" && !Name(n) {
+			return s.Refuse(ctx, c, sess, "guard_check", unnamed(n))
+		}
+	}
 	call := s.call(c, sess, tool)
 	call.Skill, call.Script, call.Input = skill, script, input
 	recorded := call
@@ -191,7 +201,7 @@ func lost(call store.Call, lock *manifests.Lock) *protocol.Result {
 
 func details(r *protocol.Result) json.RawMessage {
 	raw, err := json.Marshal(map[string]any{"usage": r.Usage, "sandbox": r.Sandbox, "script_sha256": r.ScriptSHA256,
-		"manifest_digest": r.ManifestDigest, "exit_code": r.ExitCode, "signal": r.Signal, "stderr": r.Stderr})
+		"manifest_digest": r.ManifestDigest, "exit_code": r.ExitCode, "signal": r.Signal})
 	if err != nil {
 		return json.RawMessage(`{}`)
 	}

@@ -7,6 +7,8 @@ import (
 
 	"xrayrunner/api/internal/offer"
 	"xrayrunner/api/internal/store"
+	"xrayrunner/guard"
+	"xrayrunner/runner/protocol"
 )
 
 const (
@@ -70,6 +72,11 @@ func (s *Service) Offer(ctx context.Context) (offer.Set, error) {
 	return offer.Now(s.Lock, rows, tools, s.Unlock), nil
 }
 
+// TooManyTurns is the refusal for store.ErrTooManyTurns.
+func TooManyTurns() *protocol.Problem {
+	return protocol.NewProblem(guard.QuotaSession, "this session has had all the turns that a session may have; do not retry")
+}
+
 // RESTSession finds a caller's own session and begins another turn when one is named that is not the current one.
 func (s *Service) RESTSession(ctx context.Context, c Caller, id, turn string) (store.Session, error) {
 	sess, err := s.Store.Session(ctx, c.Token.Name, id)
@@ -89,7 +96,14 @@ func (s *Service) MCPSession(ctx context.Context, c Caller, turn string) (store.
 	if !s.newTurn(sess, turn) {
 		return sess, nil
 	}
-	return s.StartTurn(ctx, sess, turn)
+	if turn != "" {
+		return s.StartTurn(ctx, sess, turn)
+	}
+	set, err := s.Offer(ctx)
+	if err != nil {
+		return sess, err
+	}
+	return s.Store.NextTurn(ctx, sess, set.Names())
 }
 
 func (s *Service) newTurn(sess store.Session, named string) bool {

@@ -64,13 +64,22 @@ func Load(environ []string) (Config, error) {
 	if _, err := client.New(c.RunnerURL, ""); err != nil {
 		return c, fmt.Errorf("XRAY_SKILL_RUNNER_URL=%w", err)
 	}
-	for _, role := range []string{"agent", "viewer", "operator"} {
+	for _, role := range roles {
 		if err := c.token(role, environ); err != nil {
 			return c, err
 		}
 	}
+	for i, role := range roles {
+		for _, other := range roles[i+1:] {
+			if c.Tokens[role] != "" && c.Tokens[role] == c.Tokens[other] {
+				return c, fmt.Errorf("the tokens of %s and %s are the same: whoever has one would have both roles", role, other)
+			}
+		}
+	}
 	return c, nil
 }
+
+var roles = []string{"agent", "viewer", "operator"}
 
 // MinTokenLength keeps words such as "undefined" from being a password.
 const MinTokenLength = 16

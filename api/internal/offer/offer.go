@@ -130,7 +130,7 @@ func (s Set) Fingerprint() string {
 	for _, name := range s.Names() {
 		files := s.Policy.Skills[name].Skill.Files
 		for _, path := range slices.Sorted(maps.Keys(files)) {
-			fmt.Fprintf(h, "%s/%s %s\n", name, path, files[path].SHA256)
+			fmt.Fprintf(h, "%s/%s %s %v\n", name, path, files[path].SHA256, files[path].Exec)
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))

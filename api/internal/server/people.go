@@ -73,6 +73,7 @@ func (s *Server) scrape(c echo.Context) error {
 	ctx, cancel := context.WithTimeout(c.Request().Context(), 2*time.Second)
 	defer cancel()
 	theirs, err := s.Calls.Runner.Metrics(ctx)
+	c.Request().Header.Del("Accept") // the runner's series follow as text, so ours may not be protobuf
 	s.Calls.Metrics.Handler().ServeHTTP(c.Response(), c.Request())
 	if err != nil {
 		theirs = []byte("# the runner's series are missing: it cannot be reached\n")

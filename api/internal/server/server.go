@@ -45,24 +45,29 @@ func (s *Server) Handler() http.Handler {
 	e.GET("/readyz", s.readyz)
 	e.GET("/metrics", s.scrape, s.role(store.RoleViewer, store.RoleOperator))
 
-	agents := e.Group("/v1", s.role(store.RoleAgent, store.RoleOperator), limitBody)
-	agents.POST("/sessions", s.newSession)
-	agents.GET("/sessions/:id", s.session)
-	agents.POST("/sessions/:id/turns", s.newTurn)
-	agents.GET("/sessions/:id/available_skills", s.availableSkills)
-	agents.POST("/guard/check", s.check)
-	agents.POST("/skills/:name/run", s.run)
-	agents.GET("/skills/:name", s.load)
+	// The roles stand at the routes: a group's middleware would also answer for unknown paths, with the last group's roles.
+	v1 := e.Group("/v1")
+	agents := []echo.MiddlewareFunc{s.role(store.RoleAgent, store.RoleOperator), limitBody}
+	v1.POST("/sessions", s.newSession, agents...)
+	v1.GET("/sessions/:id", s.session, agents...)
+	v1.POST("/sessions/:id/turns", s.newTurn, agents...)
+	v1.GET("/sessions/:id/available_skills", s.availableSkills, agents...)
+	v1.POST("/guard/check", s.check, agents...)
+	v1.POST("/skills/:name/run", s.run, agents...)
+	v1.GET("/skills/:name", s.load, agents...)
 
-	people := e.Group("/v1", s.role(store.RoleViewer, store.RoleOperator))
-	people.GET("/skills", s.skills)
-	people.GET("/audit", s.audit)
-	people.GET("/audit/verify", s.verify)
+	people := s.role(store.RoleViewer, store.RoleOperator)
+	v1.GET("/skills", s.skills, people)
+	v1.GET("/audit", s.audit, people)
+	v1.GET("/audit/verify", s.verify, people)
 
-	mcpLog := slog.New(slog.DiscardHandler) // the SDK logs every closed stream; ours are the calls
-	s.mount(e, "/mcp", agentmcp.Agent(s.Calls, s.Version, mcpLog), store.RoleAgent)
-	s.mount(e, "/mcp/operator", agentmcp.Operator(s.Desk, s.Version, mcpLog), store.RoleOperator)
-	return http.NewCrossOriginProtection().Handler(hostCheck(e))
+	s.mount(e, "/mcp", agentmcp.Agent(s.Calls, s.Version), store.RoleAgent)
+	s.mount(e, "/mcp/operator", agentmcp.Operator(s.Desk, s.Version, s.Log), store.RoleOperator)
+	origins := http.NewCrossOriginProtection()
+	origins.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		writeProblem(w, protocol.NewProblem(protocol.Forbidden, "a page of another site may not call this"))
+	}))
+	return origins.Handler(hostCheck(e))
 }
 
 // mount serves one MCP server in both eras of the protocol: from 2026-07-28 on it is stateless, before that a
@@ -124,6 +129,8 @@ func (s *Server) problem(err error, c echo.Context) {
 		writeProblem(c.Response(), protocol.NewProblem(protocol.NotFound, "there is no such call: "+c.Request().Method+" "+c.Request().URL.Path))
 	case errors.Is(err, store.ErrNotFound):
 		writeProblem(c.Response(), protocol.NewProblem(protocol.NotFound, "no such session for this token; POST /v1/sessions makes one"))
+	case errors.Is(err, store.ErrTooManyTurns):
+		writeProblem(c.Response(), calls.TooManyTurns())
 	case errors.Is(err, context.Canceled):
 	default:
 		s.Log.Error("request failed", "path", c.Path(), "error", err.Error())

@@ -29,7 +29,10 @@ func (db *DB) Begin(ctx context.Context, c Call, judge func(State) Verdict) (Ver
 			return err
 		}
 		if !v.Allowed {
-			return db.append(ctx, tx, "closed", c.ID, closedBody(body, Closing{Outcome: v.Code, Error: v.Reason}))
+			if err := db.append(ctx, tx, "closed", c.ID, closedBody(body, Closing{Outcome: v.Code, Error: v.Reason})); err != nil {
+				return err
+			}
+			return db.touch(ctx, tx, c.Session) // a refused call is one too: a client that hammers is neither quiet nor idle
 		}
 		return reserve(ctx, tx, c, day, body)
 	})
@@ -152,9 +155,7 @@ func (db *DB) end(ctx context.Context, tx *sql.Tx, id string, cl Closing) error 
 	if err := db.append(ctx, tx, "closed", id, closedBody(opened, cl)); err != nil {
 		return err
 	}
-	_, now := db.stamp()
-	_, err = tx.ExecContext(ctx, `UPDATE sessions SET last_end = ? WHERE id = ?`, now, session)
-	return err
+	return db.touch(ctx, tx, session)
 }
 
 // CloseLost closes every call that a former life left open, with the outcome lost: the run may have happened, so

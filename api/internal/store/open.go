@@ -82,10 +82,9 @@ func writable(path string) error {
 		if err := f.Close(); err != nil {
 			return err
 		}
-		probe := path + ".probe"
-		f, err = os.OpenFile(probe, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-		if err == nil {
-			return errors.Join(f.Close(), os.Remove(probe))
+		// A name of its own: two that start at once would remove each other's.
+		if f, err = os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".probe-"); err == nil {
+			return errors.Join(f.Close(), os.Remove(f.Name()))
 		}
 	}
 	return fmt.Errorf("%s cannot be written by uid %d (%s): %w", path, os.Getuid(), owners(path), err)

@@ -51,8 +51,9 @@ func closedBody(opened map[string]any, cl Closing) map[string]any {
 		}
 	}
 	put(b, "result", cl.Result)
+	put(b, "stderr", []byte(cl.Stderr))
 	if len(cl.Details) > 0 {
-		put(b, "details", cl.Details)
+		b["details"] = cl.Details
 	}
 	return b
 }

@@ -90,6 +90,31 @@ func (db *DB) StartTurn(ctx context.Context, s Session, turn string, offered []s
 	if !turnID.MatchString(turn) {
 		return s, fmt.Errorf("%w: turn", ErrInvalid)
 	}
+	err := db.writing(ctx, func(tx *sql.Tx) (err error) {
+		s, err = db.startTurn(ctx, tx, s, turn, offered)
+		return err
+	})
+	return s, err
+}
+
+// NextTurn begins a made-up turn, unless somebody has begun one since s was read: then that one is the answer. Of a
+// burst of calls after a quiet time each would else have a turn, and its runs, to itself.
+func (db *DB) NextTurn(ctx context.Context, s Session, offered []string) (Session, error) {
+	err := db.writing(ctx, func(tx *sql.Tx) error {
+		now, err := session(ctx, tx, `id = ?`, s.ID)
+		if err != nil {
+			return err
+		}
+		if now.Turn == s.Turn {
+			now, err = db.startTurn(ctx, tx, now, random(9), offered)
+		}
+		s = now
+		return err
+	})
+	return s, err
+}
+
+func (db *DB) startTurn(ctx context.Context, tx *sql.Tx, s Session, turn string, offered []string) (Session, error) {
 	if offered == nil {
 		offered = []string{}
 	}
@@ -97,20 +122,27 @@ func (db *DB) StartTurn(ctx context.Context, s Session, turn string, offered []s
 	if err != nil {
 		return s, err
 	}
-	err = db.writing(ctx, func(tx *sql.Tx) error {
-		var turns int
-		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM turns WHERE session = ?`, s.ID).Scan(&turns); err != nil {
-			return err
-		}
-		if turns >= maxTurns {
-			return ErrTooManyTurns
-		}
-		if err := oneRow(tx.ExecContext(ctx, `UPDATE sessions SET turn = ?, offered = ? WHERE id = ?`, turn, string(list), s.ID)); err != nil {
-			return err
-		}
-		_, err := tx.ExecContext(ctx, `INSERT INTO turns (session, turn) VALUES (?, ?) ON CONFLICT DO NOTHING`, s.ID, turn)
-		return err
-	})
-	s.Turn, s.Offered = turn, offered
-	return s, err
+	var others int
+	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM turns WHERE session = ? AND turn <> ?`, s.ID, turn).Scan(&others); err != nil {
+		return s, err
+	}
+	if others >= maxTurns {
+		return s, ErrTooManyTurns
+	}
+	now, text := db.stamp()
+	if err := oneRow(tx.ExecContext(ctx, `UPDATE sessions SET turn = ?, offered = ?, last_end = ? WHERE id = ?`, turn, string(list), text, s.ID)); err != nil {
+		return s, err
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO turns (session, turn) VALUES (?, ?) ON CONFLICT DO NOTHING`, s.ID, turn); err != nil {
+		return s, err
+	}
+	s.Turn, s.Offered, s.LastEnd = turn, offered, now
+	return s, nil
+}
+
+// touch notes that a call of the session has ended: from here its quiet and its idle time count.
+func (db *DB) touch(ctx context.Context, tx *sql.Tx, id string) error {
+	_, now := db.stamp()
+	_, err := tx.ExecContext(ctx, `UPDATE sessions SET last_end = ? WHERE id = ?`, now, id)
+	return err
 }

@@ -15,9 +15,9 @@ import (
 	"xrayrunner/api/internal/store"
 )
 
-func open(t *testing.T, path string) *store.DB {
+func open(t testing.TB, path string, o ...store.Options) *store.DB {
 	t.Helper()
-	db, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
+	db, err := store.Open(t.Context(), "sqlite:"+path, append(o, store.Options{})[0])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,11 +21,15 @@ const minSecret = 16
 // CreateToken makes a token and returns its secret, which is not kept and cannot be read again.
 func (db *DB) CreateToken(ctx context.Context, name string, role Role, mode Mode) (string, error) {
 	secret := "xr_" + random(32)
-	return secret, db.insertToken(ctx, name, role, mode, secret, false)
+	if err := db.insertToken(ctx, name, role, mode, secret, false); err != nil {
+		return "", err
+	}
+	return secret, nil
 }
 
 // PutToken stores a configured secret under a name, in place of an earlier one; storing the same again changes
-// nothing.
+// nothing. ErrInvalid when the secret was revoked: a start must not bring back what a person has ended. ErrExists when
+// it is another valid token's: one secret must not open two roles.
 func (db *DB) PutToken(ctx context.Context, name string, role Role, mode Mode, secret string) error {
 	if len(secret) < minSecret || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return fmt.Errorf("%w: a token is at least %d visible ASCII characters without white space", ErrInvalid, minSecret)
@@ -45,7 +49,10 @@ func (db *DB) insertToken(ctx context.Context, name string, role Role, mode Mode
 	}
 	return db.writing(ctx, func(tx *sql.Tx) error {
 		if replace {
-			if _, err := tx.ExecContext(ctx, `DELETE FROM tokens WHERE name = ? OR hash = ?`, name, hashSecret(secret)); err != nil {
+			if err := mayPut(ctx, tx, name, secret); err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, `DELETE FROM tokens WHERE name = ? AND revoked = 0`, name); err != nil {
 				return err
 			}
 		}
@@ -60,6 +67,23 @@ func (db *DB) insertToken(ctx context.Context, name string, role Role, mode Mode
 		_, err := tx.ExecContext(ctx, `INSERT INTO tokens (name, role, mode, hash, created) VALUES (?, ?, ?, ?, ?)`, name, role, mode, hashSecret(secret), now)
 		return err
 	})
+}
+
+func mayPut(ctx context.Context, tx *sql.Tx, name, secret string) error {
+	var owner string
+	var revoked bool
+	err := tx.QueryRowContext(ctx, `SELECT name, revoked FROM tokens WHERE hash = ?`, hashSecret(secret)).Scan(&owner, &revoked)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	case revoked:
+		return fmt.Errorf("token %s: %w: this secret was revoked; configure a new one", name, ErrInvalid)
+	case owner != name:
+		return fmt.Errorf("token %s: its secret is that of token %s, and %w; configure another one", name, owner, ErrExists)
+	}
+	return nil
 }
 
 // Authenticate finds the token of a secret. The look-up is by hash and the comparison is in constant time.

@@ -107,6 +107,7 @@ type Verdict struct {
 type Closing struct {
 	Outcome  string // an outcome or a refusal's code
 	Result   []byte // cut to 4 KiB, with its digest
+	Stderr   string // the same
 	Error    string
 	Started  bool // false gives back the places that were reserved
 	Duration time.Duration
