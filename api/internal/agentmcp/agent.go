@@ -106,7 +106,7 @@ func (a agent) load(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToo
 func (a agent) run(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 	var args runArgs
 	return a.call(ctx, req, &args, func(c calls.Caller, sess store.Session) (calls.Answer, error) {
-		input, refused := calls.Judged(args.Input)
+		input, refused := protocol.Judged(args.Input)
 		if refused != nil {
 			return a.Refuse(ctx, c, sess, guard.ToolRun, refused)
 		}
@@ -169,7 +169,7 @@ func namedTurn(req *mcp.CallToolRequest) (string, *protocol.Problem) {
 		return "", nil
 	}
 	turn, ok := v.(string)
-	if !ok || !calls.TurnName(turn) {
+	if !ok || !protocol.TurnName(turn) {
 		return "", protocol.NewProblem(protocol.BadRequest, `_meta["xray/turn"] must be 1 to 128 of A-Z a-z 0-9 _ . : -`)
 	}
 	return turn, nil

@@ -61,19 +61,26 @@ type Summary struct {
 	Kind        manifests.Kind `json:"kind"`
 }
 
+// Summaries are the skills that a set holds open, by name.
+func Summaries(set offer.Set) []Summary {
+	var open []Summary
+	for _, name := range set.Names() {
+		k := set.Policy.Skills[name].Skill
+		open = append(open, Summary{Name: name, Description: k.Description, Kind: k.Kind})
+	}
+	return open
+}
+
 // List names the skills that are open to this session.
 func (s *Service) List(ctx context.Context, c Caller, sess store.Session) (Answer, error) {
 	call := s.call(c, sess, guard.ToolList)
 	var set offer.Set
-	answer, done, err := s.begin(ctx, call, func(now offer.Set) { set = now })
+	answer, done, err := s.begin(ctx, call, call.Tool, func(_ store.State, now offer.Set) { set = now })
 	if done || err != nil {
 		return answer, err
 	}
-	for _, name := range set.Names() {
-		k := set.Policy.Skills[name].Skill
-		answer.Skills = append(answer.Skills, Summary{Name: name, Description: k.Description, Kind: k.Kind})
-	}
-	return answer, s.end(ctx, call, closing(protocol.OK, nil))
+	answer.Skills = Summaries(set)
+	return answer, s.Store.End(ctx, call, closing(protocol.OK, nil))
 }
 
 // Load gives SKILL.md as it is stored, which is as it was reviewed, and what to call for a runnable skill.
@@ -83,16 +90,16 @@ func (s *Service) Load(ctx context.Context, c Caller, sess store.Session, skill 
 	}
 	call := s.call(c, sess, guard.ToolLoad)
 	call.Skill = skill
-	answer, done, err := s.begin(ctx, call, nil)
+	answer, done, err := s.begin(ctx, call, call.Tool, nil)
 	if done || err != nil {
 		return answer, err
 	}
 	text, err := s.Store.SkillFile(ctx, skill, "SKILL.md")
 	if err != nil {
-		return answer, errors.Join(err, s.end(ctx, call, closing(protocol.SandboxError, err)))
+		return answer, errors.Join(err, s.Store.End(ctx, call, closing(protocol.SandboxError, err)))
 	}
 	answer.Text = string(text) + howToRun(s.Lock.Skills[skill])
-	return answer, s.end(ctx, call, closing(protocol.OK, nil))
+	return answer, s.Store.End(ctx, call, closing(protocol.OK, nil))
 }
 
 // Run judges, reserves, posts and records one run.
@@ -103,7 +110,7 @@ func (s *Service) Run(ctx context.Context, c Caller, sess store.Session, skill, 
 	call := s.call(c, sess, guard.ToolRun)
 	call.Skill, call.Script, call.Input, call.Counts = skill, script, input, true
 	var timeoutMS int
-	answer, done, err := s.beginRun(ctx, call, &timeoutMS)
+	answer, done, err := s.begin(ctx, call, call.Tool, func(st store.State, _ offer.Set) { timeoutMS = st.Sandbox.TotalTimeoutMS })
 	if done || err != nil {
 		return answer, err
 	}
@@ -141,7 +148,7 @@ func (s *Service) Run(ctx context.Context, c Caller, sess store.Session, skill, 
 // Check judges without running or reserving. Its row and the run's are found by the same skill, script and session.
 func (s *Service) Check(ctx context.Context, c Caller, sess store.Session, tool, skill, script string, input []byte) (Answer, error) {
 	for _, n := range []string{skill, script} { // a tool that needs none has none
-		if n != "" && !Name(n) {
+		if n != "" && !protocol.Name(n) {
 			return s.Refuse(ctx, c, sess, "guard_check", unnamed(n))
 		}
 	}
@@ -149,7 +156,11 @@ func (s *Service) Check(ctx context.Context, c Caller, sess store.Session, tool,
 	call.Skill, call.Script, call.Input = skill, script, input
 	recorded := call
 	recorded.Tool = "guard_check"
-	return s.judgeOnly(ctx, recorded, tool)
+	answer, done, err := s.begin(ctx, recorded, tool, nil)
+	if done || err != nil {
+		return answer, err
+	}
+	return answer, s.Store.End(ctx, recorded, closing(protocol.OK, nil))
 }
 
 // RunnerDown is the one fixed text while the runner is not there.

@@ -9,43 +9,20 @@ import (
 	"xrayrunner/runner/protocol"
 )
 
-// begin judges inside the store's transaction. done means that the answer is a refusal, already recorded. seen is
-// given what was on offer at that moment.
-func (s *Service) begin(ctx context.Context, call store.Call, seen func(offer.Set)) (answer Answer, done bool, err error) {
+// begin judges a call of tool inside the store's transaction. done means that the answer is a refusal, already
+// recorded. seen, when given, gets the state of that moment and what it offers.
+func (s *Service) begin(ctx context.Context, call store.Call, tool string, seen func(store.State, offer.Set)) (answer Answer, done bool, err error) {
 	var decision guard.Decision
 	verdict, err := s.Store.Begin(ctx, call, func(st store.State) store.Verdict {
 		set := s.offered(st)
 		if seen != nil {
-			seen(set)
+			seen(st, set)
 		}
-		decision = guard.Decide(set.Policy, s.guardCall(call.Tool, call, st))
-		return verdictOf(decision)
+		decision = guard.Decide(set.Policy, guard.Call{Tool: tool, Skill: call.Skill, Script: call.Script, Input: call.Input,
+			TurnRuns: st.TurnRuns, SessionRuns: st.SessionRuns, DayRuns: st.DayRuns})
+		return store.Verdict{Allowed: decision.Allowed(), Code: string(decision.Code), Rule: decision.Rule, Reason: decision.Reason}
 	})
 	return s.opened(call, verdict, decision, err)
-}
-
-func (s *Service) beginRun(ctx context.Context, call store.Call, timeoutMS *int) (answer Answer, done bool, err error) {
-	var decision guard.Decision
-	verdict, err := s.Store.Begin(ctx, call, func(st store.State) store.Verdict {
-		*timeoutMS = st.Sandbox.TotalTimeoutMS
-		decision = guard.Decide(s.offered(st).Policy, s.guardCall(call.Tool, call, st))
-		return verdictOf(decision)
-	})
-	return s.opened(call, verdict, decision, err)
-}
-
-// judgeOnly records a judgement of tool that has no consequence.
-func (s *Service) judgeOnly(ctx context.Context, call store.Call, tool string) (Answer, error) {
-	var decision guard.Decision
-	verdict, err := s.Store.Begin(ctx, call, func(st store.State) store.Verdict {
-		decision = guard.Decide(s.offered(st).Policy, s.guardCall(tool, call, st))
-		return verdictOf(decision)
-	})
-	answer, done, err := s.opened(call, verdict, decision, err)
-	if done || err != nil {
-		return answer, err
-	}
-	return answer, s.end(ctx, call, closing(protocol.OK, nil))
 }
 
 // offered is what this moment offers to this session.
@@ -53,15 +30,6 @@ func (s *Service) offered(st store.State) offer.Set {
 	set := offer.Now(s.Lock, st.Skills, st.Tools, s.Unlock).For(st.Session)
 	set.Policy.DailyLimit = st.Sandbox.DailyRunLimit
 	return set
-}
-
-func (s *Service) guardCall(tool string, call store.Call, st store.State) guard.Call {
-	return guard.Call{Tool: tool, Skill: call.Skill, Script: call.Script, Input: call.Input,
-		TurnRuns: st.TurnRuns, SessionRuns: st.SessionRuns, DayRuns: st.DayRuns}
-}
-
-func verdictOf(d guard.Decision) store.Verdict {
-	return store.Verdict{Allowed: d.Allowed(), Code: string(d.Code), Rule: d.Rule, Reason: d.Reason}
 }
 
 func (s *Service) opened(call store.Call, v store.Verdict, d guard.Decision, err error) (Answer, bool, error) {
@@ -85,10 +53,6 @@ func (s *Service) opened(call store.Call, v store.Verdict, d guard.Decision, err
 	return answer, true, nil
 }
 
-func (s *Service) end(ctx context.Context, call store.Call, cl store.Closing) error {
-	return s.Store.End(ctx, call, cl)
-}
-
 // Refuse records a call that could not even be judged: its arguments were not well formed.
 func (s *Service) Refuse(ctx context.Context, c Caller, sess store.Session, tool string, p *protocol.Problem) (Answer, error) {
 	call := s.call(c, sess, tool)
@@ -103,7 +67,7 @@ func (s *Service) Refuse(ctx context.Context, c Caller, sess store.Session, tool
 // unnamed refuses what cannot be the name of anything before it is looked up or recorded.
 func unnamed(names ...string) *protocol.Problem {
 	for _, n := range names {
-		if !Name(n) {
+		if !protocol.Name(n) {
 			return protocol.NewProblem(protocol.BadRequest, "skill and script must be names of 1 to 128 bytes without control characters")
 		}
 	}

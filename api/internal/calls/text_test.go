@@ -86,7 +86,7 @@ func TestJudged(t *testing.T) {
 		{`{"a": 1.50}`, `{"a": 1.50}`, ""}, {`"{\"a\": 1.50}"`, `{"a": 1.50}`, ""}, {`""`, ``, ""}, {`null`, `null`, ""}, {`[1]`, `[1]`, ""}, // the guard says what it is
 		{``, ``, guard.InputNotObject}, {`"\u12"`, ``, guard.InputNotObject},
 	} {
-		got, p := calls.Judged(json.RawMessage(c.in))
+		got, p := protocol.Judged(json.RawMessage(c.in))
 		if (p == nil) != (c.code == "") || p != nil && p.Code != c.code || string(got) != c.want {
 			t.Errorf("Judged(%s) = %q, %+v, want %q, %q", c.in, got, p, c.want, c.code)
 		}
@@ -96,12 +96,12 @@ func TestJudged(t *testing.T) {
 func TestNames(t *testing.T) {
 	for name, want := range map[string]bool{"adds": true, "run.py": true, "Ünïcode 漢": true, strings.Repeat("a", 128): true, strings.Repeat("a", 129): false,
 		"": false, "a\x00": false, "a\n": false, "a\x7f": false, "a\xff": false, "\ufffd": false} {
-		if got := calls.Name(name); got != want {
+		if got := protocol.Name(name); got != want {
 			t.Errorf("Name(%q) = %v, want %v", name, got, want)
 		}
 	}
 	for name, want := range map[string]bool{"1": true, "a:b.c_d-E": true, strings.Repeat("a", 128): true, strings.Repeat("a", 129): false, "": false, "a b": false, "a\n": false, "ä": false} {
-		if got := calls.TurnName(name); got != want {
+		if got := protocol.TurnName(name); got != want {
 			t.Errorf("TurnName(%q) = %v, want %v", name, got, want)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"xrayrunner/api/internal/store"
 	"xrayrunner/internal/settings"
 	"xrayrunner/runner/client"
 )
@@ -81,9 +82,6 @@ func Load(environ []string) (Config, error) {
 
 var roles = []string{"agent", "viewer", "operator"}
 
-// MinTokenLength keeps words such as "undefined" from being a password.
-const MinTokenLength = 16
-
 func (c *Config) token(role string, environ []string) error {
 	name := "XRAY_" + strings.ToUpper(role) + "_TOKEN"
 	secret, set := lookup(environ, name)
@@ -101,8 +99,8 @@ func (c *Config) token(role string, environ []string) error {
 	if !set {
 		return nil
 	}
-	if len(secret) < MinTokenLength || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return fmt.Errorf("%s: a token is at least %d visible ASCII characters without white space; leave it unset to have none", name, MinTokenLength)
+	if !store.GoodSecret(secret) {
+		return fmt.Errorf("%s: a token is at least 16 visible ASCII characters without white space; leave it unset to have none", name)
 	}
 	c.Tokens[role] = secret
 	return nil

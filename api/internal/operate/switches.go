@@ -46,8 +46,8 @@ func (d *Desk) SetTool(ctx context.Context, who store.Actor, tool string, on boo
 
 // SetSandbox sets the limits of the whole deployment.
 func (d *Desk) SetSandbox(ctx context.Context, who store.Actor, c store.SandboxConfig) (store.SandboxConfig, *protocol.Problem, error) {
-	if c.DailyRunLimit < 0 || c.TotalTimeoutMS < 5000 || c.TotalTimeoutMS > 120000 {
-		return c, protocol.NewProblem(protocol.BadRequest, "daily_run_limit is 0 (none) or more; total_timeout_ms is from 5000 to 120000"), nil
+	if why := c.Wrong(); why != "" {
+		return c, protocol.NewProblem(protocol.BadRequest, why), nil
 	}
 	if err := d.Store.SetSandbox(ctx, who, c); err != nil {
 		return c, nil, err

@@ -63,17 +63,13 @@ func (s *Server) newTurn(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	if args.Turn != "" && !calls.TurnName(args.Turn) {
-		return refused{badTurn()}
+	if args.Turn != "" && !protocol.TurnName(args.Turn) {
+		return refused{protocol.BadTurn()}
 	}
 	if sess, err = s.Calls.StartTurn(c.Request().Context(), sess, args.Turn); err != nil {
 		return err
 	}
 	return s.showSession(c, sess)
-}
-
-func badTurn() *protocol.Problem {
-	return protocol.NewProblem(protocol.BadRequest, "turn must be 1 to 128 of A-Z a-z 0-9 _ . : -")
 }
 
 // availableSkills is the block for a system prompt. It is not a call of the agent, so it is not in the record.
@@ -86,13 +82,7 @@ func (s *Server) availableSkills(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	set = set.For(sess)
-	var open []calls.Summary
-	for _, name := range set.Names() {
-		k := set.Policy.Skills[name].Skill
-		open = append(open, calls.Summary{Name: name, Description: k.Description, Kind: k.Kind})
-	}
-	return c.String(http.StatusOK, calls.AvailableSkills(open))
+	return c.String(http.StatusOK, calls.AvailableSkills(calls.Summaries(set.For(sess))))
 }
 
 type runBody struct {
@@ -113,7 +103,7 @@ func (s *Server) run(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	input, p := calls.Judged(b.Input)
+	input, p := protocol.Judged(b.Input)
 	if p != nil {
 		_, err := s.Calls.Refuse(c.Request().Context(), caller(c), sess, guard.ToolRun, p)
 		return or(err, refused{p})
@@ -147,7 +137,7 @@ func (s *Server) check(c echo.Context) error {
 	var input []byte
 	if b.Tool == guard.ToolRun {
 		var p *protocol.Problem
-		if input, p = calls.Judged(b.Input); p != nil {
+		if input, p = protocol.Judged(b.Input); p != nil {
 			return refused{p}
 		}
 	}
@@ -191,8 +181,8 @@ func (s *Server) bindSession(c echo.Context, tool string, body any, id, turn *st
 		}
 		return store.Session{}, err
 	}
-	if *turn != "" && !calls.TurnName(*turn) {
-		return store.Session{}, refused{badTurn()}
+	if *turn != "" && !protocol.TurnName(*turn) {
+		return store.Session{}, refused{protocol.BadTurn()}
 	}
 	return s.Calls.RESTSession(c.Request().Context(), caller(c), *id, *turn)
 }

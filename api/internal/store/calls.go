@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"xrayrunner/guard"
 )
 
 // guardPanic is the verdict on a judge that panicked: rule 6, in the guard's own words.
-var guardPanic = Verdict{Code: "guard_error", Rule: 6, Reason: "the guard could not judge this call, so it is refused; report it to the operator"}
+var guardPanic = Verdict{Code: string(guard.GuardError), Rule: 6, Reason: guard.GuardErrorReason}
 
 // Begin judges a call and, when it is allowed, reserves its places and opens it, all in one transaction. A refused
 // call is opened and closed at once.

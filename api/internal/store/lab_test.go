@@ -84,7 +84,7 @@ func (l *lab) begin(c store.Call, judge func(store.State) store.Verdict) store.V
 // carry begins and ends a call.
 func (l *lab) carry(c store.Call, cl store.Closing) {
 	l.t.Helper()
-	if v := l.begin(c, yes); !v.Allowed {
+	if v := l.begin(c, allow); !v.Allowed {
 		l.t.Fatalf("%+v", v)
 	}
 	l.must(l.db.End(context.Background(), c, cl))
@@ -95,21 +95,6 @@ func (l *lab) state(s store.Session, turn string) (st store.State) {
 	l.t.Helper()
 	l.begin(l.run(s, turn), func(now store.State) store.Verdict { st = now; return store.Verdict{Code: "looking"} })
 	return st
-}
-
-func yes(store.State) store.Verdict { return store.Verdict{Allowed: true} }
-
-// byCounts denies as the guard does, on the counts alone.
-func byCounts(st store.State) store.Verdict {
-	switch {
-	case st.SessionRuns >= 12:
-		return store.Verdict{Code: "quota_session", Rule: 4}
-	case st.TurnRuns >= 3:
-		return store.Verdict{Code: "quota_turn", Rule: 4}
-	case st.Sandbox.DailyRunLimit > 0 && st.DayRuns >= st.Sandbox.DailyRunLimit:
-		return store.Verdict{Code: "quota_daily", Rule: 4}
-	}
-	return store.Verdict{Allowed: true}
 }
 
 // TestCase14ExactCounts: of 64 calls at once exactly as many are allowed as there are places, in one handle and in two.
@@ -137,7 +122,7 @@ func TestCase14ExactCounts(t *testing.T) {
 				var wg sync.WaitGroup
 				for i := range 64 {
 					wg.Go(func() {
-						v, err := l.handles[i%handles].Begin(context.Background(), l.run(sessions[i%c.sessions], c.turns[i/c.sessions%len(c.turns)]), byCounts)
+						v, err := l.handles[i%handles].Begin(context.Background(), l.run(sessions[i%c.sessions], c.turns[i/c.sessions%len(c.turns)]), limits)
 						if err != nil {
 							t.Error(err)
 						}

@@ -6,11 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
-)
 
-var turnID = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
+	"xrayrunner/runner/protocol"
+)
 
 const maxTurns = 1000
 
@@ -87,7 +86,7 @@ func (db *DB) StartTurn(ctx context.Context, s Session, turn string, offered []s
 	if turn == "" {
 		turn = random(9)
 	}
-	if !turnID.MatchString(turn) {
+	if !protocol.TurnName(turn) {
 		return s, fmt.Errorf("%w: turn", ErrInvalid)
 	}
 	err := db.writing(ctx, func(tx *sql.Tx) (err error) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+
+	"xrayrunner/runner/protocol"
 )
 
 // Tools reads the switches.
@@ -47,10 +49,18 @@ func sandbox(ctx context.Context, q querier) (SandboxConfig, error) {
 	return c, err
 }
 
+// Wrong says what is out of range; "" when nothing is.
+func (c SandboxConfig) Wrong() string {
+	if c.DailyRunLimit < 0 || c.TotalTimeoutMS < 5000 || c.TotalTimeoutMS > protocol.MaxTimeoutMS {
+		return "daily_run_limit is 0 (none) or more; total_timeout_ms is from 5000 to 120000"
+	}
+	return ""
+}
+
 // SetSandbox sets the limits of the deployment.
 func (db *DB) SetSandbox(ctx context.Context, who Actor, c SandboxConfig) error {
-	if c.DailyRunLimit < 0 || c.TotalTimeoutMS < 5000 || c.TotalTimeoutMS > 120000 {
-		return fmt.Errorf("%w: daily_run_limit is 0 or more, total_timeout_ms from 5000 to 120000", ErrInvalid)
+	if why := c.Wrong(); why != "" {
+		return fmt.Errorf("%w: %s", ErrInvalid, why)
 	}
 	return db.operator(ctx, who, "sandbox_config_set", "", func(tx *sql.Tx) (any, error) {
 		return c, oneRow(tx.ExecContext(ctx, `UPDATE sandbox_config SET daily_run_limit = ?, total_timeout_ms = ? WHERE one = 1`, c.DailyRunLimit, c.TotalTimeoutMS))

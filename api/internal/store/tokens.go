@@ -18,6 +18,12 @@ var tokenName = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
 const minSecret = 16
 
+// GoodSecret reports whether a configured secret can be a token: at least 16 visible ASCII characters without white
+// space. It keeps words such as "undefined" from being a password (bug-ops/zeph#6268 and its kin).
+func GoodSecret(secret string) bool {
+	return len(secret) >= minSecret && !strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
 // CreateToken makes a token and returns its secret, which is not kept and cannot be read again.
 func (db *DB) CreateToken(ctx context.Context, name string, role Role, mode Mode) (string, error) {
 	secret := "xr_" + random(32)
@@ -31,7 +37,7 @@ func (db *DB) CreateToken(ctx context.Context, name string, role Role, mode Mode
 // nothing. ErrInvalid when the secret was revoked: a start must not bring back what a person has ended. ErrExists when
 // it is another valid token's: one secret must not open two roles.
 func (db *DB) PutToken(ctx context.Context, name string, role Role, mode Mode, secret string) error {
-	if len(secret) < minSecret || strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if !GoodSecret(secret) {
 		return fmt.Errorf("%w: a token is at least %d visible ASCII characters without white space", ErrInvalid, minSecret)
 	}
 	return db.insertToken(ctx, name, role, mode, secret, true)

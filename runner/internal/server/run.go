@@ -2,12 +2,10 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"mime"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -95,54 +93,28 @@ func envelopeProblem(err *manifests.JSONError) *protocol.Problem {
 	return p
 }
 
-var (
-	sessionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
-	turnName    = regexp.MustCompile(`^[A-Za-z0-9_.:-]{1,128}$`)
-)
-
-const maxName = 128 // bytes of a skill's or script's name; longer is not even a name
-
 func checkNames(req *protocol.RunRequest) *protocol.Problem {
 	switch {
-	case !sessionName.MatchString(req.Session):
+	case !protocol.SessionName(req.Session):
 		return protocol.NewProblem(protocol.BadRequest, "session must be 1 to 64 of A-Z a-z 0-9 _ -")
-	case !turnName.MatchString(req.Turn):
-		return protocol.NewProblem(protocol.BadRequest, "turn must be 1 to 128 of A-Z a-z 0-9 _ . : -")
-	case !isName(req.Skill):
+	case !protocol.TurnName(req.Turn):
+		return protocol.BadTurn()
+	case !protocol.Name(req.Skill):
 		return protocol.NewProblem(protocol.BadRequest, "skill must be a name of 1 to 128 bytes")
-	case !isName(req.Script):
+	case !protocol.Name(req.Script):
 		return protocol.NewProblem(protocol.BadRequest, "script must be a name of 1 to 128 bytes")
-	case req.TimeoutMS < 0 || req.TimeoutMS > maxTimeoutMS:
+	case req.TimeoutMS < 0 || req.TimeoutMS > protocol.MaxTimeoutMS:
 		return protocol.NewProblem(protocol.BadRequest, "timeout_ms must be from 0 to 120000")
-	case len(req.Input) == 0:
-		return protocol.NewProblem(guard.InputNotObject, "input is missing: send one JSON object")
 	}
 	return nil
-}
-
-const maxTimeoutMS = 120_000
-
-func isName(s string) bool {
-	return s != "" && len(s) <= maxName && strings.IndexFunc(s, func(r rune) bool { return r < 0x20 || r == 0x7f || r == '\uFFFD' }) < 0
-}
-
-// judged gives the bytes that are judged and that the script reads: the raw text of an object, or the text inside
-// a JSON string.
-func judged(input json.RawMessage) ([]byte, error) {
-	if input[0] != '"' {
-		return input, nil
-	}
-	var text string
-	err := json.Unmarshal(input, &text)
-	return []byte(text), err
 }
 
 // admit takes a count, the run id and a place, in this order; release gives the place back. When it refuses,
 // nothing stays taken.
 func (s *Server) admit(ctx context.Context, req *protocol.RunRequest) (job execute.Job, release func(), refused *protocol.Problem) {
-	input, err := judged(req.Input)
-	if err != nil {
-		return job, nil, protocol.NewProblem(guard.InputNotObject, "input is not readable: "+err.Error())
+	input, refused := protocol.Judged(req.Input)
+	if refused != nil {
+		return job, nil, refused
 	}
 	decision, uncount, refused := s.reserve(req, input)
 	if refused != nil {
