@@ -45,7 +45,7 @@ func withBinaries(m *testing.M) int {
 	binaries = filepath.Join(dir, "bin")
 	for _, cmd := range [][]string{
 		{"chmod", "755", dir},
-		{"go", "build", "-o", binaries + "/", "./api", "./runner", "./manifests/cmd/manifestgen"},
+		{"go", "build", "-o", binaries + "/", "./api", "./api/internal/nospawn/spawnprobe", "./runner", "./manifests/cmd/manifestgen"},
 		{"runner/internal/sandbox/shim/build.sh", filepath.Join(binaries, "xray-shim")},
 	} {
 		if out, err := exec.Command(cmd[0], cmd[1:]...).CombinedOutput(); err != nil {

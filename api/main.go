@@ -1,5 +1,6 @@
 // The api is what agents and operators talk to. It never starts a program: it judges a call, posts it to the runner
-// over a unix socket, and keeps the record. See README.md, and internal/serve for the order of its start.
+// over a unix socket, and keeps the record. Before anything else it makes itself unable to start one (internal/nospawn).
+// See README.md, and internal/serve for the order of its start.
 package main
 
 import (
@@ -9,6 +10,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"xrayrunner/api/internal/nospawn"
 	"xrayrunner/api/internal/serve"
 )
 
@@ -31,6 +33,10 @@ const (
 )
 
 func main() {
+	if err := nospawn.Install(); err != nil {
+		fmt.Fprintln(os.Stderr, "api: refusing to start, because this process could start programs: "+err.Error())
+		os.Exit(exitFailure)
+	}
 	os.Exit(run(os.Args[1:]))
 }
 

@@ -5,6 +5,7 @@ package apitest
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -227,7 +229,8 @@ type Rig struct {
 	Runner *Runner
 	Clock  *Clock
 	Log    *Log
-	URL    string // of its surface
+	URL    string      // of its surface
+	Spawns atomic.Bool // say that this process could start a program
 
 	Agent store.Token
 }
@@ -251,10 +254,17 @@ func New(t testing.TB) *Rig {
 	log := slog.New(slog.NewJSONHandler(r.Log, nil))
 	r.Calls = &calls.Service{Log: log, Lock: lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: true, Now: r.Clock.Now}
 	r.Desk = &operate.Desk{Lock: lock, Store: db, Unlock: true, SkillsDir: dir}
-	s := httptest.NewServer((&server.Server{Log: log, Calls: r.Calls, Desk: r.Desk, Version: "test"}).Handler())
+	s := httptest.NewServer((&server.Server{Log: log, Calls: r.Calls, Desk: r.Desk, Version: "test", NoSpawn: r.noSpawn}).Handler())
 	t.Cleanup(s.Close)
 	r.URL = s.URL
 	return r
+}
+
+func (r *Rig) noSpawn() error {
+	if r.Spawns.Load() {
+		return errors.New("thread 7 is without it")
+	}
+	return nil
 }
 
 // Open turns both switches on, publishes the skills and opens them: all of them when none is named.

@@ -1,7 +1,7 @@
 // Package serve puts the api together. The order of the start is a chain in which each step may refuse:
 //
-//	settings -> manifest -> store opened and migrated -> configured tokens stored -> calls left open closed as lost
-//	-> serve
+//	no program can be started (main) -> settings -> manifest -> store opened and migrated -> configured tokens stored
+//	-> calls left open closed as lost -> serve
 package serve
 
 import (
@@ -18,6 +18,7 @@ import (
 	"xrayrunner/api/internal/calls"
 	"xrayrunner/api/internal/config"
 	"xrayrunner/api/internal/metrics"
+	"xrayrunner/api/internal/nospawn"
 	"xrayrunner/api/internal/operate"
 	"xrayrunner/api/internal/server"
 	"xrayrunner/api/internal/store"
@@ -108,7 +109,7 @@ func build(cfg config.Config, lock *manifests.Lock, db *store.DB, log *slog.Logg
 		return nil, err
 	}
 	s := &server.Server{
-		Log: log, Version: Version,
+		Log: log, Version: Version, NoSpawn: nospawn.Check,
 		Calls: &calls.Service{Log: log, Lock: lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: cfg.Unlock},
 		Desk:  &operate.Desk{Lock: lock, Store: db, Unlock: cfg.Unlock, SkillsDir: cfg.SkillsDir},
 	}

@@ -477,9 +477,11 @@ func TestReadyNamesTheState(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"well", func() {}, http.StatusOK, `{"ready":true,"reasons":[],"runner":"ready"}`},
-		{"another manifest", func() { d.Runner.Hold("sha256:other") }, http.StatusServiceUnavailable, `{"ready":false,"reasons":["api and runner hold different manifests"],"runner":"not ready"}`},
-		{"no runner", d.Runner.Close, http.StatusServiceUnavailable, `{"ready":false,"reasons":["the runner cannot be reached"],"runner":"unreachable"}`},
+		{"well", func() {}, http.StatusOK, `{"ready":true,"reasons":[],"runner":"ready","no_spawn":"enforced"}`},
+		{"could spawn", func() { d.Spawns.Store(true) }, http.StatusServiceUnavailable,
+			`{"ready":false,"reasons":["this process could start programs"],"runner":"ready","no_spawn":"thread 7 is without it"}`},
+		{"another manifest", func() { d.Spawns.Store(false); d.Runner.Hold("sha256:other") }, http.StatusServiceUnavailable, `{"ready":false,"reasons":["api and runner hold different manifests"],"runner":"not ready","no_spawn":"enforced"}`},
+		{"no runner", d.Runner.Close, http.StatusServiceUnavailable, `{"ready":false,"reasons":["the runner cannot be reached"],"runner":"unreachable","no_spawn":"enforced"}`},
 	} {
 		c.change()
 		if a := (doorCall{method: "GET", path: "/readyz"}).send(t, d.URL); a.status != c.status || strings.TrimSpace(a.text) != c.want {

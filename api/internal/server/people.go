@@ -86,12 +86,13 @@ func (s *Server) scrape(c echo.Context) error {
 type Ready struct {
 	Ready   bool     `json:"ready"`
 	Reasons []string `json:"reasons"`
-	Runner  string   `json:"runner"` // "ready", "not ready" or "unreachable"
+	Runner  string   `json:"runner"`   // "ready", "not ready" or "unreachable"
+	NoSpawn string   `json:"no_spawn"` // "enforced", or what does not hold (nospawn.Check)
 }
 
 // readyz says whether calls can be served whole. It needs no token, so it names states and no details.
 func (s *Server) readyz(c echo.Context) error {
-	r := Ready{Ready: true, Reasons: []string{}, Runner: "ready"}
+	r := Ready{Ready: true, Reasons: []string{}, Runner: "ready", NoSpawn: "enforced"}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), 2*time.Second)
 	defer cancel()
 	not := func(runner, why string) { r.Ready, r.Runner, r.Reasons = false, runner, append(r.Reasons, why) }
@@ -103,6 +104,10 @@ func (s *Server) readyz(c echo.Context) error {
 		not("not ready", "api and runner hold different manifests")
 	case !health.Ready:
 		not("not ready", "the runner is not ready; its log says why")
+	}
+	if err := s.NoSpawn(); err != nil {
+		r.NoSpawn = err.Error()
+		not(r.Runner, "this process could start programs")
 	}
 	if _, err := s.Desk.Store.Tools(ctx); err != nil {
 		not(r.Runner, "the store does not answer")
