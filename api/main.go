@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"xrayrunner/api/internal/nospawn"
@@ -33,11 +34,16 @@ const (
 )
 
 func main() {
-	if err := nospawn.Install(); err != nil {
+	if err := nospawn.Install(); err != nil && !developing() {
 		fmt.Fprintln(os.Stderr, "api: refusing to start, because this process could start programs: "+err.Error())
 		os.Exit(exitFailure)
 	}
 	os.Exit(run(os.Args[1:]))
+}
+
+// developing is asked for on a system that has no seccomp; on Linux nothing lifts the filter. /readyz stays not ready.
+func developing() bool {
+	return runtime.GOOS != "linux" && os.Getenv("XRAY_DEV") == "1"
 }
 
 func run(args []string) int {

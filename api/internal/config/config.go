@@ -21,6 +21,7 @@ var Table = []settings.Setting{
 	{Name: "XRAY_MANIFEST", Default: "/opt/xray/manifest.json", Text: "the lock file, the same bytes as the runner's"},
 	{Name: "XRAY_SKILLS_DIR", Default: "/opt/xray/skills", Text: "the reviewed skills that publishing copies from"},
 	{Name: "XRAY_UNLOCK_DANGEROUS_TOOLS", Default: "", Text: "`1` unlocks skill_run; without it no runnable skill is available, whatever the switches say"},
+	{Name: "XRAY_DEV", Default: "", Text: "`1` starts the api on macOS, where nothing can keep it from starting programs; without effect on Linux"},
 	{Name: "XRAY_AGENT_TOKEN", Default: "", Text: "an agent's bearer token (name `agent`), at least 16 characters", Secret: true},
 	{Name: "XRAY_AGENT_TOKEN_FILE", Default: "", Text: "file that holds it; one final newline is not part of it"},
 	{Name: "XRAY_VIEWER_TOKEN", Default: "", Text: "a viewer's bearer token (name `viewer`): the record and the metrics", Secret: true},

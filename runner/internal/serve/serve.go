@@ -78,9 +78,9 @@ func openSandbox(cfg config.Config) (sandbox.Sandbox, error) {
 		}
 		shim = filepath.Join(filepath.Dir(self), "xray-shim")
 	}
-	box, err := sandbox.New(sandbox.Config{ShimPath: shim})
+	box, err := sandbox.New(sandbox.Config{ShimPath: shim, ProbeDir: cfg.WorkDir}) // the root may be read-only
 	if err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
+		return nil, fmt.Errorf("sandbox, tried in RUNNER_WORK_DIR %s: %w", cfg.WorkDir, err)
 	}
 	for _, wanted := range cfg.MinIsolation {
 		if why, ok := inForce(box.Posture(), wanted); !ok {
