@@ -80,7 +80,7 @@ func openSandbox(cfg config.Config) (sandbox.Sandbox, error) {
 	}
 	box, err := sandbox.New(sandbox.Config{ShimPath: shim, ProbeDir: cfg.WorkDir}) // the root may be read-only
 	if err != nil {
-		return nil, fmt.Errorf("sandbox, tried in RUNNER_WORK_DIR %s: %w", cfg.WorkDir, err)
+		return nil, fmt.Errorf("sandbox: %w (tried in RUNNER_WORK_DIR %s)", err, cfg.WorkDir)
 	}
 	for _, wanted := range cfg.MinIsolation {
 		if why, ok := inForce(box.Posture(), wanted); !ok {

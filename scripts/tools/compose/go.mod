@@ -1,6 +1,6 @@
 // A module of its own: Compose v2 with all that it needs stays out of the product. `go install` refuses it (its go.mod has
-// exclude lines), so .ci/run builds it from here: go build -C scripts/compose github.com/docker/compose/v2/cmd
-module xrayrunner/scripts/compose
+// exclude lines), so .ci/run builds it from here: go build -C scripts/tools/compose github.com/docker/compose/v2/cmd
+module xrayrunner/scripts/tools/compose
 
 go 1.26.0
 

@@ -1,5 +1,5 @@
 // A module of its own: the profiles of moby stay out of the product.
-module xrayrunner/scripts/seccomp
+module xrayrunner/scripts/tools/seccomp
 
 go 1.26.0
 

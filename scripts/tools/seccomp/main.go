@@ -1,8 +1,8 @@
 // Seccomp writes the container profiles of deploy/seccomp from the engine's current default, so that each differs from
 // it by what is said here and by nothing else.
 //
-//	go run -C scripts/seccomp . ../../deploy/seccomp           write them
-//	go run -C scripts/seccomp . -check ../../deploy/seccomp    are they current?
+//	go run -C scripts/tools/seccomp . ../../../deploy/seccomp           write them
+//	go run -C scripts/tools/seccomp . -check ../../../deploy/seccomp    are they current?
 package main
 
 import (
