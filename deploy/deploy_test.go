@@ -1,0 +1,285 @@
+//go:build deploy
+
+package deploy
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+const good = `{"skill":"csv-stats","script":"stats.py","input":{"csv":"a\n1\n2"}}`
+
+// TestDeployment goes with one deployment through what an operator does with it, in that order.
+func TestDeployment(t *testing.T) {
+	d := install(t, "18181")
+	for _, step := range []struct {
+		name string
+		do   func(*testing.T, *deployment)
+	}{
+		{"first start", testFirstStart},
+		{"smoke with both keys closed", testSmoke},
+		{"opening", testOpening},
+		{"the api cannot spawn", testAPICannotSpawn},
+		{"the runner's walls", testRunnerWalls},
+		{"the api's walls", testAPIWalls},
+		{"the runner stops and comes back", testRunnerStops},
+		{"the runner is killed", func(t *testing.T, d *deployment) { testKilled(t, d, runnerService) }},
+		{"the api is killed", func(t *testing.T, d *deployment) { testKilled(t, d, apiService) }},
+		{"all of it is made anew", testUpgrade},
+		{"a volume of somebody else", testForeignVolume},
+		{"smoke can fail", testSmokeFails},
+	} {
+		if !t.Run(step.name, func(t *testing.T) { d.t = t; step.do(t, d) }) {
+			t.Logf("said: api: %s\nsaid: runner: %s", tail(d.logs(apiService)), tail(d.logs(runnerService)))
+			break
+		}
+	}
+	d.t = t
+}
+
+func tail(s string) string {
+	lines := strings.Split(s, "\n")
+	return strings.Join(lines[max(0, len(lines)-8):], "\n")
+}
+
+func testFirstStart(t *testing.T, d *deployment) {
+	d.up()
+	for _, s := range []string{apiService, runnerService} {
+		t.Logf("figure: %s healthy after %.1f s", s, d.healthyAfter(s).Seconds())
+	}
+	size, err := strconv.ParseInt(d.must("docker", "image", "inspect", "--format", "{{.Size}}", d.inspect(apiService, ".Image")), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("figure: image of the api %.1f MB", float64(size)/1e6)
+	if size > 50e6 {
+		t.Error("the image of the api is larger than 50 MB")
+	}
+	if code := d.get("/readyz", nil); code != 200 {
+		t.Errorf("readyz: %d", code)
+	}
+}
+
+func testSmoke(t *testing.T, d *deployment) {
+	said := d.must("scripts/smoke")
+	if !strings.HasSuffix(said, "\nsmoke: 4 passed, 0 failed") {
+		t.Error(said)
+	}
+	if said, ok := d.agent("closed", "skill_run", good); ok || read(t, said).Code != "tool_disabled" {
+		t.Errorf("with both keys closed: %s", said)
+	}
+	t.Log(said)
+}
+
+func testOpening(t *testing.T, d *deployment) {
+	d.must("scripts/open", "csv-stats")
+	said, ok := d.agent("opened", "skill_run", good)
+	if r := read(t, said); !ok || r.Outcome != "ok" {
+		t.Error(said)
+	}
+	t.Logf("said: %s", said)
+}
+
+// testRunnerStops: every skill_run has the one fixed refusal, the rest works, and nothing needs a restart of the api.
+func testRunnerStops(t *testing.T, d *deployment) {
+	began := d.inspect(apiService, ".State.StartedAt")
+	d.must("docker", "compose", "stop", runnerService)
+	var first string
+	for range 3 {
+		said, ok := d.agent("gone", "skill_run", good)
+		if ok || read(t, said).Code != "runner_unavailable" {
+			t.Errorf("without the runner: %s", said)
+		}
+		said = withoutIDs(said)
+		if first != "" && said != first {
+			t.Errorf("two refusals differ: %s and %s", first, said)
+		}
+		first = said
+	}
+	if said, ok := d.agent("gone", "skill_list", `{}`); !ok {
+		t.Errorf("skill_list: %s", said)
+	}
+	if code := d.get("/v1/audit?limit=5", nil); code != 200 {
+		t.Errorf("the record: %d", code)
+	}
+	if code := d.get("/readyz", nil); code != 503 {
+		t.Errorf("readyz: %d", code)
+	}
+	d.must("docker", "compose", "start", runnerService)
+	took := d.eventually("a call after the start", 20*time.Second, func() bool { return d.get("/readyz", nil) == 200 })
+	if said, ok := d.agent("back", "skill_run", good); !ok {
+		t.Errorf("after the start: %s", said)
+	}
+	t.Logf("figure: ready %.1f s after start", took.Seconds())
+	if d.inspect(apiService, ".State.StartedAt") != began {
+		t.Error("the api has been restarted")
+	}
+}
+
+// withoutIDs leaves of a refusal what does not belong to one call.
+func withoutIDs(text string) string {
+	fields := strings.Split(text, ",")
+	return strings.Join(slices.DeleteFunc(fields, func(f string) bool { return strings.Contains(f, "_id") || strings.Contains(f, `"instance"`) }), ",")
+}
+
+// testKilled kills a service while calls go on. It is back by itself; each call is in the record once, closed.
+func testKilled(t *testing.T, d *deployment, service string) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := range 8 {
+			d.agent("kill-"+service+strconv.Itoa(i), "skill_run", good)
+		}
+	}()
+	d.must("kill", "-9", d.pid(service))
+	took := d.eventually("back after kill -9", 20*time.Second, func() bool { return d.get("/readyz", nil) == 200 })
+	t.Logf("figure: ready %.1f s after kill -9 of %s", took.Seconds(), service)
+	<-done
+	if said, ok := d.agent("after-kill-"+service, "skill_list", `{}`); !ok {
+		t.Error(said)
+	}
+	checkRecord(t, d)
+}
+
+// checkRecord: the chain holds, each opened call is closed once, and no run has ended twice in the runner's log.
+func checkRecord(t *testing.T, d *deployment) {
+	t.Helper()
+	var audit struct {
+		Events []struct {
+			Kind   string
+			CallID string `json:"call_id"`
+		}
+	}
+	if code := d.get("/v1/audit?limit=500", &audit); code != 200 || len(audit.Events) == 0 {
+		t.Fatalf("the record: %d, %d events", code, len(audit.Events))
+	}
+	open := map[string]int{}
+	for _, e := range audit.Events {
+		switch e.Kind {
+		case "opened":
+			open[e.CallID]++
+		case "closed":
+			open[e.CallID]--
+		}
+	}
+	for id, n := range open {
+		if n != 0 {
+			t.Errorf("call %s is opened %d times more than closed", id, n)
+		}
+	}
+	seen := map[string]bool{}
+	for line := range strings.Lines(d.logs(runnerService)) {
+		if !strings.Contains(line, `"run finished"`) {
+			continue
+		}
+		_, rest, _ := strings.Cut(line, `"run_id":"`)
+		id, _, _ := strings.Cut(rest, `"`)
+		if seen[id] {
+			t.Errorf("run %s has ended twice", id)
+		}
+		seen[id] = true
+	}
+	if len(seen) == 0 {
+		t.Error("the runner's log has no run")
+	}
+	var verified struct{ OK bool }
+	if code := d.get("/v1/audit/verify", &verified); code != 200 || !verified.OK {
+		t.Errorf("the chain: %d %+v", code, verified)
+	}
+}
+
+// testUpgrade: containers, network and the socket's volume go, the data stays: what was opened still is, and the record
+// goes on.
+func testUpgrade(t *testing.T, d *deployment) {
+	var before, after struct{ Events []struct{ Hash string } }
+	d.get("/v1/audit?limit=1", &before)
+	d.must("docker", "compose", "down")
+	d.up()
+	d.get("/v1/audit?limit=1", &after)
+	if len(before.Events) != 1 || len(after.Events) != 1 || before.Events[0] != after.Events[0] {
+		t.Errorf("the record began with %v and begins with %v", before, after)
+	}
+	d.operator("skills_agent_status", `{}`)
+	checkFirstCall(t, d)
+}
+
+func checkFirstCall(t *testing.T, d *deployment) {
+	t.Helper()
+	if said, ok := d.agent("first-"+strconv.FormatInt(time.Now().UnixNano(), 36), "skill_load", `{"skill":"csv-stats"}`); !ok {
+		t.Error(said)
+	}
+}
+
+// testForeignVolume: a store that an image of another user has made is refused with owner and uid, before anything is
+// served (docker/compose#3425 and its kin); put right, it works.
+func testForeignVolume(t *testing.T, d *deployment) {
+	folder := d.must("docker", "volume", "inspect", "--format", "{{.Mountpoint}}", d.project+"_data")
+	d.must("docker", "compose", "stop", apiService)
+	own := func(uid string) { d.must("chown", "-R", uid+":"+uid, folder) }
+	own("0")
+	d.must("docker", "compose", "start", apiService)
+	d.eventually("a refusal with owner and uid", 20*time.Second, func() bool {
+		return strings.Contains(d.logs(apiService), "cannot be written by uid 10001") && strings.Contains(d.logs(apiService), "belongs to 0:0")
+	})
+	if code := d.get("/healthz", nil); code != 0 {
+		t.Errorf("it serves: %d", code)
+	}
+	own("10001")
+	d.must("docker", "compose", "restart", apiService)
+	d.eventually("ready", 20*time.Second, func() bool { return d.get("/readyz", nil) == 200 })
+}
+
+// testSmokeFails is the control of smoke: with a network and a root that can be written it fails, by name.
+func testSmokeFails(t *testing.T, d *deployment) {
+	weak, err := filepath.Abs("testdata/compose.weak.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.files = append(d.files, weak)
+	defer func() { d.files = d.files[:1] }()
+	d.must("docker", "compose", "up", "-d", "--no-build", runnerService)
+	d.eventually("the runner to answer", 20*time.Second, func() bool {
+		_, err := d.try("docker", "compose", "exec", "-T", apiService, "/api", "smoke")
+		return err == nil
+	})
+	said, err := d.try("scripts/smoke")
+	if err == nil || !strings.HasSuffix(said, "\nsmoke: 1 passed, 3 failed") {
+		t.Errorf("smoke of a weak deployment: %v\n%s", err, said)
+	}
+	for _, want := range []string{"interface eth0 is up", "FAIL  no network in the runner", "not with EROFS"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("it does not say %q:\n%s", want, said)
+		}
+	}
+}
+
+// lab makes the deployment serve the skills of testdata, under the same locks.
+func lab(t *testing.T, d *deployment) {
+	t.Helper()
+	d.must("cp", "-r", abs(t, "testdata/skills"), "lab-skills")
+	d.must("mkdir", "lab")
+	d.must("mv", "lab-skills", "lab/skills")
+	d.must("chmod", "-R", "a+rX", "lab")
+	d.files = append(d.files, abs(t, "testdata/compose.lab.yaml"))
+	if err := os.WriteFile(filepath.Join(d.dir, "lab/manifest.json"), labManifest(t), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	d.up()
+	for _, call := range [][2]string{{"skills_publish", `{"name":"waits"}`}, {"skills_agent_set", `{"name":"waits","enabled":true}`}, {"tool_config_set", `{"tool":"skill_load","enabled":true}`}, {"tool_config_set", `{"tool":"skill_run","enabled":true}`}} {
+		d.operator(call[0], call[1])
+	}
+}
+
+func abs(t *testing.T, path string) string {
+	t.Helper()
+	p, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
