@@ -283,3 +283,30 @@ func abs(t *testing.T, path string) string {
 	}
 	return p
 }
+
+// TestDevelopment: the overlay for macOS and Windows, where the api runs natively: TCP on loopback, with a token.
+func TestDevelopment(t *testing.T) {
+	d := install(t, "18183")
+	d.files = append(d.files, abs(t, "compose.dev.yaml"))
+	const token = "a-token-of-the-test"
+	t.Setenv("RUNNER_TOKEN", token)
+	t.Setenv("RUNNER_PORT", "18184")
+	d.must("docker", "compose", "up", "-d", "--wait", "--no-build", runnerService)
+	call := func(token string) string {
+		out, err := d.try("curl", "-sS", "-H", "Authorization: Bearer "+token, "-H", "Content-Type: application/json",
+			"-d", `{"session":"dev","turn":"1",`+good[1:], "http://127.0.0.1:18184/run")
+		if err != nil {
+			t.Fatal(err, out)
+		}
+		return out
+	}
+	if said := call(token); !strings.Contains(said, `"outcome":"ok"`) {
+		t.Error(said)
+	}
+	if said := call("another-token-of-16"); !strings.Contains(said, `"code":"unauthorized"`) {
+		t.Error(said)
+	}
+	if said := d.logs(runnerService); !strings.Contains(said, "development: listens on TCP") {
+		t.Errorf("the log does not say so: %s", said)
+	}
+}
