@@ -3,6 +3,7 @@
 package deploy
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"xrayrunner/runner/protocol"
 )
 
 const good = `{"skill":"csv-stats","script":"stats.py","input":{"csv":"a\n1\n2"}}`
@@ -127,45 +130,89 @@ func withoutIDs(text string) string {
 	return strings.Join(slices.DeleteFunc(fields, func(f string) bool { return strings.Contains(f, "_id") || strings.Contains(f, `"instance"`) }), ",")
 }
 
-// testKilled kills a service while calls go on. It is back by itself; each call is in the record once, closed.
+// testKilled kills a service again and again while calls go on (case 49). It is back by itself each time; each call has
+// one of the answers that exist, and is in the record once, closed.
 func testKilled(t *testing.T, d *deployment, service string) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for i := range 8 {
-			d.agent("kill-"+service+strconv.Itoa(i), "skill_run", good)
+	stop, answers := make(chan struct{}), make(chan map[string]int)
+	go func() { answers <- d.callUntil(stop) }()
+	var slowest time.Duration
+	for range 3 {
+		d.must("kill", "-9", d.pid(service))
+		slowest = max(slowest, d.eventually("back after kill -9", 20*time.Second, func() bool { return d.get("/readyz", nil) == 200 }))
+	}
+	close(stop)
+	got := <-answers
+	t.Logf("figure: ready at most %.1f s after kill -9 of %s, 3 times; answers of the calls meanwhile: %v", slowest.Seconds(), service, got)
+	if got["ok"] == 0 {
+		t.Error("no call went through")
+	}
+	for answer := range got {
+		if !slices.Contains([]string{"ok", "lost", "busy", string(protocol.RunnerUnavailable), noAnswer}, answer) {
+			t.Errorf("a call was answered with %s", answer)
 		}
-	}()
-	d.must("kill", "-9", d.pid(service))
-	took := d.eventually("back after kill -9", 20*time.Second, func() bool { return d.get("/readyz", nil) == 200 })
-	t.Logf("figure: ready %.1f s after kill -9 of %s", took.Seconds(), service)
-	<-done
-	if said, ok := d.agent("after-kill-"+service, "skill_list", `{}`); !ok {
-		t.Error(said)
+		if answer == noAnswer && service != apiService {
+			t.Error("the api did not answer")
+		}
 	}
 	checkRecord(t, d)
+}
+
+// noAnswer is what a caller sees while the api is away.
+const noAnswer = "no answer"
+
+// callUntil makes calls, one after the other, each in a session of its own so that no quota ends them.
+func (d *deployment) callUntil(stop <-chan struct{}) map[string]int {
+	answers := map[string]int{}
+	for {
+		select {
+		case <-stop:
+			return answers
+		default:
+		}
+		var session struct{ ID string }
+		var r result
+		answer := noAnswer
+		if d.send(http.MethodPost, "/v1/sessions", "", &session) == http.StatusOK {
+			if d.send(http.MethodPost, "/v1/skills/csv-stats/run", `{"session":"`+session.ID+`","script":"stats.py","input":{"csv":"a\n1"}}`, &r) != 0 {
+				answer = r.Code + r.Outcome
+			}
+		}
+		answers[answer]++
+		if answer != "ok" {
+			time.Sleep(100 * time.Millisecond) // the pace of a patient caller
+		}
+	}
 }
 
 // checkRecord: the chain holds, each opened call is closed once, and no run has ended twice in the runner's log.
 func checkRecord(t *testing.T, d *deployment) {
 	t.Helper()
-	var audit struct {
-		Events []struct {
-			Kind   string
-			CallID string `json:"call_id"`
+	open, events := map[string]int{}, 0
+	for after := int64(0); ; {
+		var page struct {
+			Events []struct {
+				Seq        int64
+				Kind, Call string
+			}
+		}
+		if code := d.get("/v1/audit?limit=500&after_seq="+strconv.FormatInt(after, 10), &page); code != http.StatusOK {
+			t.Fatalf("the record: %d", code)
+		}
+		if len(page.Events) == 0 {
+			break
+		}
+		for _, e := range page.Events {
+			after, events = e.Seq, events+1
+			switch {
+			case e.Kind == "opened":
+				open[e.Call]++
+			case e.Kind == "closed":
+				open[e.Call]--
+			}
 		}
 	}
-	if code := d.get("/v1/audit?limit=500", &audit); code != 200 || len(audit.Events) == 0 {
-		t.Fatalf("the record: %d, %d events", code, len(audit.Events))
-	}
-	open := map[string]int{}
-	for _, e := range audit.Events {
-		switch e.Kind {
-		case "opened":
-			open[e.CallID]++
-		case "closed":
-			open[e.CallID]--
-		}
+	if len(open) == 0 || open[""] != 0 {
+		t.Fatalf("%d events of %d calls", events, len(open))
 	}
 	for id, n := range open {
 		if n != 0 {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"xrayrunner/runner/protocol"
 )
 
 const (
@@ -157,18 +159,24 @@ func read(t *testing.T, text string) result {
 	return r
 }
 
-// get reads a page of the api, with the operator's token.
-func (d *deployment) get(path string, to any) int {
+// get reads a page of the api; 0 is no answer.
+func (d *deployment) get(path string, to any) int { return d.send(http.MethodGet, path, "", to) }
+
+// send makes a request with the operator's token.
+func (d *deployment) send(method, path, body string, to any) int {
 	d.t.Helper()
 	token, err := os.ReadFile(filepath.Join(d.dir, "secrets/operator_token"))
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	req, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:"+d.port+path, nil)
+	req, err := http.NewRequest(method, "http://127.0.0.1:"+d.port+path, strings.NewReader(body))
 	if err != nil {
 		d.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+string(token))
+	if body != "" {
+		req.Header.Set("Content-Type", protocol.TypeJSON)
+	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return 0
