@@ -3,6 +3,7 @@
 //
 //	spawnprobe list            print the ways
 //	spawnprobe [-filter] WAY   exit 0: it worked; 1: refused, with the errno on stdout; killed by SIGSYS: killed
+//	spawnprobe [-filter] all   one line for each way that does not end the process when it is refused
 package main
 
 import (
@@ -49,8 +50,14 @@ func main() {
 		}
 	}
 	all := ways(threads)
+	if len(args) == 1 && args[0] == "all" {
+		for _, way := range survivable {
+			fmt.Printf("%s: %s\n", way, word(all[way]()))
+		}
+		return
+	}
 	if len(args) != 1 || args[0] != "list" && all[args[0]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: spawnprobe list | spawnprobe [-filter] WAY")
+		fmt.Fprintln(os.Stderr, "usage: spawnprobe list | spawnprobe [-filter] WAY | spawnprobe [-filter] all")
 		os.Exit(2)
 	}
 	if args[0] == "list" {
@@ -64,11 +71,21 @@ func main() {
 		}
 		return
 	}
-	if err := all[args[0]](); err != nil {
-		fmt.Println(err)
+	err := all[args[0]]()
+	fmt.Println(word(err))
+	if err != nil {
 		os.Exit(1)
 	}
-	fmt.Println("worked")
+}
+
+// survivable leaves a process that can go on when the kernel refuses. What works replaces it, so these two come last.
+var survivable = []string{"start", "start-thread", "fork", "vfork", "memfd", "clone3", "execveat", "exec"}
+
+func word(err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	return "worked"
 }
 
 func start(program string) error {
