@@ -60,10 +60,10 @@ func (db *DB) Events(ctx context.Context, f Filter) ([]Event, error) {
 }
 
 // Head is the last event's number and hash; 0 and "" when there is none.
-func (db *DB) Head(ctx context.Context) (int64, string, error) {
-	var seq int64
-	var hash string
-	err := db.read.QueryRowContext(ctx, `SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1`).Scan(&seq, &hash)
+func (db *DB) Head(ctx context.Context) (int64, string, error) { return head(ctx, db.read) }
+
+func head(ctx context.Context, q querier) (seq int64, hash string, err error) {
+	err = q.QueryRowContext(ctx, `SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1`).Scan(&seq, &hash)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}

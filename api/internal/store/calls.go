@@ -18,25 +18,23 @@ var guardPanic = Verdict{Code: string(guard.GuardError), Rule: 6, Reason: guard.
 // call is opened and closed at once.
 func (db *DB) Begin(ctx context.Context, c Call, judge func(State) Verdict) (Verdict, error) {
 	var v Verdict
-	err := db.writing(ctx, func(tx *sql.Tx) error {
+	err := db.writing(ctx, func(t *tx) error {
 		now, _ := db.stamp()
 		day := now.Format(time.DateOnly)
-		st, err := state(ctx, tx, c, day)
+		st, err := state(ctx, t, c, day)
 		if err != nil {
 			return err
 		}
 		v = judged(judge, st)
 		body := openedBody(c, v)
-		if err := db.append(ctx, tx, "opened", c.ID, body); err != nil {
+		opened, err := db.append(ctx, t, "opened", c.ID, body)
+		if err != nil {
 			return err
 		}
-		if !v.Allowed {
-			if err := db.append(ctx, tx, "closed", c.ID, closedBody(body, Closing{Outcome: v.Code, Error: v.Reason})); err != nil {
-				return err
-			}
-			return db.touch(ctx, tx, c.Session) // a refused call is one too: a client that hammers is neither quiet nor idle
+		if v.Allowed {
+			return db.reserve(ctx, t, c, day, opened)
 		}
-		return reserve(ctx, tx, c, day, body)
+		return db.refuse(ctx, t, c, v, day, opened, body)
 	})
 	if err != nil {
 		return Verdict{}, fmt.Errorf("begin call: %w", err)
@@ -53,67 +51,99 @@ func judged(judge func(State) Verdict, st State) (v Verdict) {
 	return judge(st)
 }
 
-func state(ctx context.Context, tx *sql.Tx, c Call, day string) (State, error) {
+func state(ctx context.Context, t *tx, c Call, day string) (State, error) {
 	var st State
 	var err error
 	if c.Session != "" {
-		if st.Session, err = session(ctx, tx, `id = ? AND token = ?`, c.Session, c.Token); err != nil {
-			return st, err
-		}
-		if err := counts(ctx, tx, c, &st); err != nil {
+		if st.Session, err = session(ctx, t, `id = ? AND token = ?`, c.Session, c.Token); err != nil {
 			return st, err
 		}
 	}
-	err = tx.QueryRowContext(ctx, `SELECT runs FROM daily_quota WHERE day = ?`, day).Scan(&st.DayRuns)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+	if err := counts(ctx, t, c, day, &st); err != nil {
 		return st, err
 	}
-	if st.Tools, err = tools(ctx, tx); err != nil {
+	if st.Tools, err = tools(ctx, t); err != nil {
 		return st, err
 	}
-	if st.Skills, err = skills(ctx, tx, c.Skill); err != nil {
+	if st.Skills, err = skills(ctx, t, c.Skill); err != nil {
 		return st, err
 	}
-	st.Sandbox, err = sandbox(ctx, tx)
+	st.Sandbox, err = sandbox(ctx, t)
 	return st, err
 }
 
-func counts(ctx context.Context, tx *sql.Tx, c Call, st *State) error {
-	if err := tx.QueryRowContext(ctx, `SELECT runs FROM sessions WHERE id = ?`, c.Session).Scan(&st.SessionRuns); err != nil {
-		return err
-	}
-	err := tx.QueryRowContext(ctx, `SELECT runs FROM turns WHERE session = ? AND turn = ?`, c.Session, c.Turn).Scan(&st.TurnRuns)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	return err
+// counts reads all four counts; what has no row yet counts 0.
+func counts(ctx context.Context, t *tx, c Call, day string, st *State) error {
+	return t.QueryRowContext(ctx, `SELECT
+		coalesce((SELECT runs FROM sessions WHERE id = ?), 0),
+		coalesce((SELECT runs FROM turns WHERE session = ? AND turn = ?), 0),
+		coalesce((SELECT runs FROM daily_quota WHERE day = ?), 0),
+		(SELECT count(*) FROM calls WHERE closed IS NULL AND token = ? AND counted)`, c.Session, c.Session, c.Turn, day, c.Token).
+		Scan(&st.SessionRuns, &st.TurnRuns, &st.DayRuns, &st.TokenHolds)
 }
 
-func reserve(ctx context.Context, tx *sql.Tx, c Call, day string, body map[string]any) error {
+func (db *DB) reserve(ctx context.Context, t *tx, c Call, day string, opened int64) error {
 	if c.Counts {
-		if err := count(ctx, tx, c.Session, c.Turn, day, +1); err != nil {
+		if err := take(ctx, t, c.Session, c.Turn, day); err != nil {
 			return err
 		}
 	}
-	text, err := json.Marshal(body)
-	if err != nil {
+	return db.insertCall(ctx, t, c, "allow", day, opened)
+}
+
+// refuse opens and closes. The session is touched: a client that hammers is neither quiet nor idle.
+func (db *DB) refuse(ctx context.Context, t *tx, c Call, v Verdict, day string, opened int64, body map[string]any) error {
+	c.Counts = false
+	if err := db.insertCall(ctx, t, c, "deny", day, opened); err != nil {
 		return err
 	}
-	_, err = tx.ExecContext(ctx, `INSERT INTO open_calls (id, session, turn, counted, day, body) VALUES (?, ?, ?, ?, ?, ?)`, c.ID, c.Session, c.Turn, c.Counts, day, string(text))
+	if err := db.closeCall(ctx, t, c.ID, body, Closing{Outcome: v.Code, Error: v.Reason}); err != nil {
+		return err
+	}
+	return db.touch(ctx, t, c.Session)
+}
+
+func (db *DB) insertCall(ctx context.Context, t *tx, c Call, decision, day string, opened int64) error {
+	_, err := t.ExecContext(ctx, `INSERT INTO calls (id, session, turn, token, tool, skill, decision, counted, day, instance, opened) VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
+		c.ID, c.Session, c.Turn, c.Token, c.Tool, Storable(c.Skill), decision, c.Counts, day, db.alive.instance, opened)
 	return err
 }
 
-// count adds one place to turn, session and day, or gives one back.
-func count(ctx context.Context, tx *sql.Tx, session, turn, day string, d int) error {
-	for _, s := range []struct {
-		statement string
-		args      []any
-	}{
-		{`UPDATE sessions SET runs = runs + ? WHERE id = ?`, []any{d, session}},
-		{`INSERT INTO turns (session, turn, runs) VALUES (?, ?, max(0, ?)) ON CONFLICT (session, turn) DO UPDATE SET runs = runs + ?`, []any{session, turn, d, d}},
-		{`INSERT INTO daily_quota (day, runs) VALUES (?, max(0, ?)) ON CONFLICT (day) DO UPDATE SET runs = runs + ?`, []any{day, d, d}},
-	} {
-		if _, err := tx.ExecContext(ctx, s.statement, s.args...); err != nil {
+func (db *DB) closeCall(ctx context.Context, t *tx, id string, opened map[string]any, cl Closing) error {
+	seq, err := db.append(ctx, t, "closed", id, closedBody(opened, cl))
+	if err != nil {
+		return err
+	}
+	return oneRow(t.ExecContext(ctx, `UPDATE calls SET closed = ?, outcome = ? WHERE id = ?`, seq, cl.Outcome, id))
+}
+
+// statement is one of several that belong together.
+type statement struct {
+	query string
+	args  []any
+}
+
+// take adds one place to turn, session and day.
+func take(ctx context.Context, t *tx, session, turn, day string) error {
+	return all(ctx, t, []statement{
+		{`UPDATE sessions SET runs = runs + 1 WHERE id = ?`, []any{session}},
+		{`INSERT INTO turns (session, turn, runs) VALUES (?, ?, 1) ON CONFLICT (session, turn) DO UPDATE SET runs = turns.runs + 1`, []any{session, turn}},
+		{`INSERT INTO daily_quota (day, runs) VALUES (?, 1) ON CONFLICT (day) DO UPDATE SET runs = daily_quota.runs + 1`, []any{day}},
+	})
+}
+
+// giveBack undoes take.
+func giveBack(ctx context.Context, t *tx, session, turn, day string) error {
+	return all(ctx, t, []statement{
+		{`UPDATE sessions SET runs = runs - 1 WHERE id = ?`, []any{session}},
+		{`UPDATE turns SET runs = runs - 1 WHERE session = ? AND turn = ?`, []any{session, turn}},
+		{`UPDATE daily_quota SET runs = runs - 1 WHERE day = ?`, []any{day}},
+	})
+}
+
+func all(ctx context.Context, t *tx, statements []statement) error {
+	for _, s := range statements {
+		if _, err := t.ExecContext(ctx, s.query, s.args...); err != nil {
 			return err
 		}
 	}
@@ -128,17 +158,18 @@ const endTime = 10 * time.Second
 func (db *DB) End(ctx context.Context, c Call, cl Closing) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
-	err := db.writing(ctx, func(tx *sql.Tx) error { return db.end(ctx, tx, c.ID, cl) })
+	err := db.writing(ctx, func(t *tx) error { return db.end(ctx, t, c.ID, cl) })
 	if err != nil {
 		return fmt.Errorf("end call %s: %w", c.ID, err)
 	}
 	return nil
 }
 
-func (db *DB) end(ctx context.Context, tx *sql.Tx, id string, cl Closing) error {
+func (db *DB) end(ctx context.Context, t *tx, id string, cl Closing) error {
 	var session, turn, day, text string
 	var counted bool
-	err := tx.QueryRowContext(ctx, `DELETE FROM open_calls WHERE id = ? RETURNING session, turn, counted, day, body`, id).Scan(&session, &turn, &counted, &day, &text)
+	err := t.QueryRowContext(ctx, `SELECT c.session, c.turn, c.counted, c.day, e.body FROM calls c JOIN events e ON e.seq = c.opened WHERE c.id = ? AND c.closed IS NULL`, id).
+		Scan(&session, &turn, &counted, &day, &text)
 	if errors.Is(err, sql.ErrNoRows) {
 		return ErrNotOpen
 	}
@@ -146,7 +177,7 @@ func (db *DB) end(ctx context.Context, tx *sql.Tx, id string, cl Closing) error 
 		return err
 	}
 	if counted && !cl.Started {
-		if err := count(ctx, tx, session, turn, day, -1); err != nil {
+		if err := giveBack(ctx, t, session, turn, day); err != nil {
 			return err
 		}
 	}
@@ -154,23 +185,23 @@ func (db *DB) end(ctx context.Context, tx *sql.Tx, id string, cl Closing) error 
 	if err := json.Unmarshal([]byte(text), &opened); err != nil {
 		return err
 	}
-	if err := db.append(ctx, tx, "closed", id, closedBody(opened, cl)); err != nil {
+	if err := db.closeCall(ctx, t, id, opened, cl); err != nil {
 		return err
 	}
-	return db.touch(ctx, tx, session)
+	return db.touch(ctx, t, session)
 }
 
-// CloseLost closes every call that a former life left open, with the outcome lost: the run may have happened, so
-// the quota is kept.
+// CloseLost closes every call whose api has ended before its answer came, with the outcome lost: the run may have
+// happened, so the quota is kept. Calls of instances that are alive stay open.
 func (db *DB) CloseLost(ctx context.Context) (int, error) {
 	n := 0
-	err := db.writing(ctx, func(tx *sql.Tx) error {
-		ids, err := openCalls(ctx, tx)
+	err := db.writing(ctx, func(t *tx) error {
+		ids, err := db.orphans(ctx, t)
 		if err != nil {
 			return err
 		}
 		for _, id := range ids {
-			if err := db.end(ctx, tx, id, Closing{Outcome: "lost", Error: "the api ended before the answer came", Started: true}); err != nil {
+			if err := db.end(ctx, t, id, Closing{Outcome: "lost", Error: "the api ended before the answer came", Started: true}); err != nil {
 				return err
 			}
 		}
@@ -180,19 +211,45 @@ func (db *DB) CloseLost(ctx context.Context) (int, error) {
 	return n, err
 }
 
-func openCalls(ctx context.Context, tx *sql.Tx) ([]string, error) {
-	rows, err := tx.QueryContext(ctx, `SELECT id FROM open_calls ORDER BY id`)
+// orphans are the open calls of instances that have ended, the oldest first.
+func (db *DB) orphans(ctx context.Context, t *tx) ([]string, error) {
+	open, err := openCalls(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	gone := map[int64]bool{}
+	for _, c := range open {
+		if _, asked := gone[c.instance]; !asked {
+			if gone[c.instance], err = db.kind.gone(ctx, t, c.instance); err != nil {
+				return nil, err
+			}
+		}
+		if gone[c.instance] {
+			ids = append(ids, c.id)
+		}
+	}
+	return ids, nil
+}
+
+type openCall struct {
+	id       string
+	instance int64
+}
+
+func openCalls(ctx context.Context, t *tx) ([]openCall, error) {
+	rows, err := t.QueryContext(ctx, `SELECT id, instance FROM calls WHERE closed IS NULL ORDER BY opened`)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var ids []string
+	var open []openCall
 	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
+		var c openCall
+		if err := rows.Scan(&c.id, &c.instance); err != nil {
 			return nil, err
 		}
-		ids = append(ids, id)
+		open = append(open, c)
 	}
-	return ids, rows.Err()
+	return open, rows.Err()
 }

@@ -16,7 +16,7 @@ import (
 func TestCase14Daily(t *testing.T) {
 	for _, other := range []bool{false, true} {
 		clock := newClock()
-		path := file(t)
+		path := place(t)
 		handles := handles(t, path, other, store.Options{Now: clock.now})
 		who := store.Actor{Token: "operator", Role: store.RoleOperator, Caller: "rest"}
 		if err := handles[0].SetSandbox(t.Context(), who, store.SandboxConfig{DailyRunLimit: 20, TotalTimeoutMS: 30000}); err != nil {
@@ -65,7 +65,7 @@ func handles(t *testing.T, path string, two bool, o ...store.Options) []*store.D
 
 // TestRefund: a place comes back when, and only when, the run never started. A refused call takes none.
 func TestRefund(t *testing.T) {
-	db := open(t, file(t), store.Options{})
+	db := open(t, place(t), store.Options{})
 	s := session(t, db, "agent", "one")
 	for _, c := range []struct {
 		name   string
@@ -107,7 +107,7 @@ func TestRefund(t *testing.T) {
 // TestRefundOverMidnight: the place goes back to the day that it was taken from.
 func TestRefundOverMidnight(t *testing.T) {
 	clock := newClock()
-	db := open(t, file(t), store.Options{Now: clock.now})
+	db := open(t, place(t), store.Options{Now: clock.now})
 	s := session(t, db, "agent", "one")
 	c := run(s)
 	begin(t, db, c, allow)
@@ -125,7 +125,7 @@ func TestRefundOverMidnight(t *testing.T) {
 }
 
 func TestSecondEnd(t *testing.T) {
-	path := file(t)
+	path := place(t)
 	db := open(t, path, store.Options{})
 	s := session(t, db, "agent", "one")
 	open := run(s)
@@ -148,7 +148,7 @@ func TestSecondEnd(t *testing.T) {
 
 // TestEndOutlivesTheCaller: the record is closed although the caller has gone.
 func TestEndOutlivesTheCaller(t *testing.T) {
-	db := open(t, file(t), store.Options{})
+	db := open(t, place(t), store.Options{})
 	c := run(session(t, db, "agent", "one"))
 	begin(t, db, c, allow)
 	gone, cancel := context.WithCancel(t.Context())
@@ -162,7 +162,7 @@ func TestEndOutlivesTheCaller(t *testing.T) {
 }
 
 func TestJudgePanics(t *testing.T) {
-	db := open(t, file(t), store.Options{})
+	db := open(t, place(t), store.Options{})
 	s := session(t, db, "agent", "one")
 	c := run(s)
 	v := begin(t, db, c, func(store.State) store.Verdict { panic("a secret of ours") })
@@ -179,7 +179,7 @@ func TestJudgePanics(t *testing.T) {
 }
 
 func TestForeignSession(t *testing.T) {
-	db := open(t, file(t), store.Options{})
+	db := open(t, place(t), store.Options{})
 	s := session(t, db, "alice", "one")
 	if _, err := db.Session(t.Context(), "alice", s.ID); err != nil {
 		t.Errorf("her own: %v", err)
@@ -204,7 +204,7 @@ func TestForeignSession(t *testing.T) {
 
 // TestClosedEventTellsAll: a line of the record can be read alone.
 func TestClosedEventTellsAll(t *testing.T) {
-	db := open(t, file(t), store.Options{})
+	db := open(t, place(t), store.Options{})
 	s := session(t, db, "agent", "one")
 	c := run(s)
 	begin(t, db, c, allow)
@@ -238,7 +238,7 @@ func TestClosedEventTellsAll(t *testing.T) {
 
 func TestFilter(t *testing.T) {
 	clock := newClock()
-	db := open(t, file(t), store.Options{Now: clock.now})
+	db := open(t, place(t), store.Options{Now: clock.now})
 	began := clock.now()
 	a, b := session(t, db, "agent", "one"), session(t, db, "agent", "one")
 	begin(t, db, run(a), allow)
@@ -266,7 +266,7 @@ func TestFilter(t *testing.T) {
 
 // BenchmarkCall is the price of a call in the store: two write transactions.
 func BenchmarkCall(b *testing.B) {
-	db := open(b, file(b), store.Options{})
+	db := open(b, place(b), store.Options{})
 	s := session(b, db, "agent", "one")
 	var took []time.Duration
 	for b.Loop() {

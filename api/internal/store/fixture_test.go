@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,13 +17,45 @@ import (
 	"github.com/google/uuid"
 
 	"xrayrunner/api/internal/store"
+	"xrayrunner/internal/pgtest"
 )
 
+// onPostgres says which of the two stores this pass of the suite is on.
+var onPostgres bool
+
+// TestMain runs the whole suite twice: first on SQLite, then on PostgreSQL.
 func TestMain(m *testing.M) {
-	if path := os.Getenv(lifeFile); path != "" {
-		live(path) // the child of TestKilledInTheMiddle
+	if dsn := os.Getenv(lifeFile); dsn != "" {
+		live(dsn) // the child of TestKilledInTheMiddle
 	}
-	os.Exit(m.Run())
+	fmt.Println("on SQLite:")
+	code := m.Run()
+	fmt.Println("on PostgreSQL:")
+	onPostgres = true
+	code = max(code, m.Run())
+	if err := pgtest.Stop(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// place is a new store's DSN.
+func place(t testing.TB) string {
+	t.Helper()
+	if onPostgres {
+		return pgtest.Database(t)
+	}
+	return "sqlite:" + filepath.Join(t.TempDir(), "xray.db")
+}
+
+// sqliteOnly is for what only SQLite has: a file.
+func sqliteOnly(t testing.TB) string {
+	t.Helper()
+	if onPostgres {
+		t.Skip("about SQLite's file; it ran in the first pass")
+	}
+	return filepath.Join(t.TempDir(), "xray.db")
 }
 
 // clock is a time that moves only when it is told to.
@@ -44,8 +77,6 @@ func (c *clock) pass(d time.Duration) {
 	defer c.mu.Unlock()
 	c.t = c.t.Add(d)
 }
-
-func file(t testing.TB) string { return filepath.Join(t.TempDir(), "xray.db") }
 
 // session makes a session with one turn begun.
 func session(t testing.TB, db *store.DB, token, turn string) store.Session {
@@ -112,10 +143,14 @@ func state(t testing.TB, db *store.DB, s store.Session) store.State {
 	return seen
 }
 
-// raw opens the file beside the store, as somebody with a shell would.
-func raw(t testing.TB, path string) *sql.DB {
+// raw opens the store beside itself, as somebody with a shell would.
+func raw(t testing.TB, dsn string) *sql.DB {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(10000)")
+	driver, name := "pgx", dsn
+	if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
+		driver, name = "sqlite", "file:"+path+"?_pragma=busy_timeout(10000)"
+	}
+	db, err := sql.Open(driver, name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,9 +28,9 @@ type lab struct {
 
 func newLab(t testing.TB, handles int) *lab {
 	t.Helper()
-	l := &lab{t: t, path: filepath.Join(t.TempDir(), "xray.db"), time: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}
+	l := &lab{t: t, path: place(t), time: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)}
 	for range handles {
-		db, err := store.Open(t.Context(), "sqlite:"+l.path, store.Options{Now: l.now})
+		db, err := store.Open(t.Context(), l.path, store.Options{Now: l.now})
 		l.must(err)
 		t.Cleanup(func() {
 			if err := db.Close(); err != nil {

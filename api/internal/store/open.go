@@ -3,126 +3,88 @@ package store
 import (
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
-	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
+	"sync"
 	"time"
-
-	"github.com/pressly/goose/v3"
-	_ "modernc.org/sqlite" // the driver "sqlite"
 )
-
-//go:embed migrations/*.sql
-var migrations embed.FS
 
 // Options of Open. The zero value is the default.
 type Options struct {
-	FullSync bool             // synchronous=FULL: survives power loss too
+	FullSync bool             // a commit survives power loss too
 	Now      func() time.Time // nil: time.Now
 }
 
 // DB is an open store. Make it with Open.
 type DB struct {
-	write *sql.DB // one connection, immediate transactions
-	read  *sql.DB
+	write *pool // one connection: there is one writer at a time
+	read  *pool
 	now   func() time.Time
+	kind  engine
+	alive presence
 }
 
-// Open opens "sqlite:PATH", making the file (mode 0600) and bringing its schema up to date. It fails, with owner and
-// uid in the message, when the file or its folder cannot be written: SQLite in WAL mode needs both.
+// engine is what differs between the two databases.
+type engine interface {
+	// open gives the pool of the writer and that of readers.
+	open(full bool) (write, read *pool, err error)
+	// migrate brings the schema up to date; safe when two instances start at once.
+	migrate(ctx context.Context, write *sql.DB) error
+	// lock makes the transaction the only writer of all instances, until it ends.
+	lock(ctx context.Context, t *tx) error
+	// enter makes this process an instance whose open calls are its own, until the presence is left.
+	enter(ctx context.Context, write *pool) (presence, error)
+	// gone reports whether the instance that opened a call has ended.
+	gone(ctx context.Context, t *tx, instance int64) (bool, error)
+}
+
+// Open opens "sqlite:PATH" (the file is made, mode 0600) or "postgres://…" and brings the schema up to date. No error
+// holds the password of a URL.
 func Open(ctx context.Context, dsn string, o Options) (*DB, error) {
-	path, ok := strings.CutPrefix(dsn, "sqlite:")
-	switch {
-	case strings.HasPrefix(dsn, "postgres:") || strings.HasPrefix(dsn, "postgresql:"):
-		return nil, fmt.Errorf("%w: this version has no PostgreSQL store yet; write sqlite:/path", ErrInvalid)
-	case !ok || path == "" || strings.HasPrefix(path, ":"):
-		return nil, fmt.Errorf("%w: write sqlite:/path", ErrInvalid)
-	}
-	if err := writable(path); err != nil {
+	kind, err := engineOf(dsn)
+	if err != nil {
 		return nil, err
 	}
-	db := &DB{now: o.Now}
+	db := &DB{now: o.Now, kind: kind}
 	if db.now == nil {
 		db.now = time.Now
 	}
-	var err error
-	if db.write, err = sql.Open("sqlite", sqliteDSN(path, o.FullSync, "immediate")); err != nil {
+	if db.write, db.read, err = kind.open(o.FullSync); err != nil {
 		return nil, err
 	}
-	db.write.SetMaxOpenConns(1)
-	if db.read, err = sql.Open("sqlite", sqliteDSN(path, o.FullSync, "deferred")); err != nil {
-		return nil, errors.Join(err, db.write.Close())
-	}
-	db.read.SetMaxOpenConns(8)
-	if err := db.migrate(ctx); err != nil {
+	if err := kind.migrate(ctx, db.write.DB); err != nil {
 		return nil, errors.Join(fmt.Errorf("migrate: %w", err), db.Close())
 	}
 	return db, nil
 }
 
-// sqliteDSN sets the pragmas on every connection of a pool, a replaced one too.
-func sqliteDSN(path string, full bool, lock string) string {
-	sync := "NORMAL"
-	if full {
-		sync = "FULL"
+func engineOf(dsn string) (engine, error) {
+	scheme, rest, _ := strings.Cut(dsn, ":")
+	switch {
+	case scheme == "sqlite" && rest != "" && !strings.HasPrefix(rest, ":"):
+		return sqlite{path: rest}, nil
+	case scheme == "postgres" || scheme == "postgresql":
+		return newPostgres(dsn)
 	}
-	q := url.Values{"_txlock": {lock}, "_pragma": {"busy_timeout(10000)", "journal_mode(WAL)", "synchronous(" + sync + ")", "foreign_keys(1)", "wal_autocheckpoint(1000)"}}
-	return "file:" + (&url.URL{Path: path}).EscapedPath() + "?" + q.Encode()
+	return nil, fmt.Errorf("%w: write sqlite:/path or postgres://user@host/database", ErrInvalid)
 }
 
-func writable(path string) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err == nil {
-		if err := f.Close(); err != nil {
-			return err
-		}
-		// A name of its own: two that start at once would remove each other's.
-		if f, err = os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".probe-"); err == nil {
-			return errors.Join(f.Close(), os.Remove(f.Name()))
-		}
-	}
-	return fmt.Errorf("%s cannot be written by uid %d (%s): %w", path, os.Getuid(), owners(path), err)
-}
-
-func owners(path string) string {
-	var out []string
-	for _, p := range []string{path, filepath.Dir(path)} {
-		info, err := os.Stat(p)
-		if errors.Is(err, fs.ErrNotExist) {
-			out = append(out, p+" does not exist")
-			continue
-		}
-		if err != nil {
-			continue
-		}
-		if st, ok := info.Sys().(*syscall.Stat_t); ok {
-			out = append(out, fmt.Sprintf("%s belongs to %d:%d, mode %04o", p, st.Uid, st.Gid, info.Mode().Perm()))
-		}
-	}
-	return strings.Join(out, "; ")
-}
-
-// migrate is safe when two instances start at once: the loser of the race finds the work done and tries again.
-func (db *DB) migrate(ctx context.Context) error {
-	dir, err := fs.Sub(migrations, "migrations")
+// Enter makes this process one of the apis that serve this store: from here on its open calls are its own, and no
+// other instance closes them as lost. SQLite has room for one.
+func (db *DB) Enter(ctx context.Context) error {
+	p, err := db.kind.enter(ctx, db.write)
 	if err != nil {
 		return err
 	}
-	for attempt := 0; ; attempt++ {
-		p, err := goose.NewProvider(goose.DialectSQLite3, db.write, dir)
-		if err != nil {
-			return err
-		}
-		if _, err = p.Up(ctx); err == nil || attempt == 5 {
-			return err
-		}
-	}
+	db.alive = p
+	return nil
+}
+
+// presence is a running instance.
+type presence struct {
+	instance int64
+	leave    func() error
 }
 
 // SchemaVersion is the number of the last migration.
@@ -132,26 +94,13 @@ func (db *DB) SchemaVersion(ctx context.Context) (int64, error) {
 	return v, err
 }
 
-// Close releases the file.
-func (db *DB) Close() error { return errors.Join(db.read.Close(), db.write.Close()) }
-
-// writing runs f in one immediate transaction.
-func (db *DB) writing(ctx context.Context, f func(*sql.Tx) error) error {
-	tx, err := db.write.BeginTx(ctx, nil)
-	if err != nil {
-		return err
+// Close releases everything.
+func (db *DB) Close() error {
+	var left error
+	if db.alive.leave != nil {
+		left = db.alive.leave()
 	}
-	if err := f(tx); err != nil {
-		return errors.Join(err, ignoreDone(tx.Rollback()))
-	}
-	return tx.Commit()
-}
-
-func ignoreDone(err error) error {
-	if errors.Is(err, sql.ErrTxDone) {
-		return nil
-	}
-	return err
+	return errors.Join(left, db.read.Close(), db.write.Close())
 }
 
 const timeForm = "2006-01-02T15:04:05.000000Z" // sorts as text
@@ -167,4 +116,63 @@ func parseTime(s string) time.Time {
 		return time.Time{}
 	}
 	return t
+}
+
+// pool is a database/sql pool that takes "?" for parameters on both databases and keeps its statements prepared:
+// parsing SQL was a fifth of what a call cost on SQLite.
+type pool struct {
+	*sql.DB
+	rebind func(string) string // the query in the database's own form
+	keep   bool                // keep statements prepared here; pgx does so by itself
+
+	mu         sync.Mutex
+	statements map[string]*sql.Stmt
+}
+
+func newPool(db *sql.DB, connections int, keep bool, rebind func(string) string) *pool {
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return &pool{DB: db, rebind: rebind, keep: keep, statements: map[string]*sql.Stmt{}}
+}
+
+func (p *pool) kept(query string) *sql.Stmt {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.statements[query]
+}
+
+// prepared gives the kept statement, making it when there is none; nil where statements are not kept.
+func (p *pool) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
+	if s := p.kept(query); s != nil || !p.keep {
+		return s, nil
+	}
+	s, err := p.PrepareContext(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if other := p.statements[query]; other != nil {
+		return other, s.Close()
+	}
+	p.statements[query] = s
+	return s, nil
+}
+
+func (p *pool) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	s, err := p.prepared(ctx, query)
+	switch {
+	case err != nil:
+		return nil, err
+	case s != nil:
+		return s.QueryContext(ctx, args...)
+	}
+	return p.DB.QueryContext(ctx, p.rebind(query), args...)
+}
+
+func (p *pool) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if s, err := p.prepared(ctx, query); err == nil && s != nil {
+		return s.QueryRowContext(ctx, args...)
+	}
+	return p.DB.QueryRowContext(ctx, p.rebind(query), args...) // it gives the error of preparing, too
 }

@@ -27,8 +27,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"/data/xray.db", "write sqlite:/path"},
 		{"", "write sqlite:/path"},
 		{"mysql://x", "write sqlite:/path"},
-		{"postgres://u:hunter2@h/db", "no PostgreSQL store yet"},
-		{"postgresql://u:hunter2@h/db", "no PostgreSQL store yet"},
+		{"postgres://u:hunter2@h:x/db", "invalid port"},
+		{"postgresql://u:hunter2@h/db?sslmode=y", "sslmode"},
 	} {
 		db, err := store.Open(t.Context(), c.dsn, store.Options{})
 		if c.want == "" {
@@ -55,7 +55,7 @@ func TestOpenRefuses(t *testing.T) {
 
 // TestOpenUnwritable: the message says who cannot write what that belongs to whom (case 48).
 func TestOpenUnwritable(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Dir(sqliteOnly(t))
 	plain := filepath.Join(dir, "plain")
 	if err := os.WriteFile(plain, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -80,11 +80,11 @@ func TestOpenUnwritable(t *testing.T) {
 
 // TestOpenTwiceAtOnce: two instances that start together both come up, on a new file and on an old one.
 func TestOpenTwiceAtOnce(t *testing.T) {
-	path := file(t)
+	path := place(t)
 	for range 3 {
 		opened := make([]*store.DB, 6)
 		err := parallel(len(opened), func(i int) (err error) {
-			opened[i], err = store.Open(context.Background(), "sqlite:"+path, store.Options{})
+			opened[i], err = store.Open(context.Background(), path, store.Options{})
 			return err
 		})
 		if err != nil {
@@ -94,15 +94,15 @@ func TestOpenTwiceAtOnce(t *testing.T) {
 			if db == nil {
 				continue
 			}
-			if v, err := db.SchemaVersion(t.Context()); err != nil || v != 1 {
-				t.Errorf("schema version %d (%v), want 1", v, err)
+			if v, err := db.SchemaVersion(t.Context()); err != nil || v != 2 {
+				t.Errorf("schema version %d (%v), want 2", v, err)
 			}
 			if err := db.Close(); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	left, err := filepath.Glob(path + ".probe*")
+	left, err := filepath.Glob(strings.TrimPrefix(path, "sqlite:") + ".probe*")
 	if err != nil || len(left) > 0 {
 		t.Errorf("left behind: %v (%v)", left, err)
 	}
@@ -114,7 +114,7 @@ func TestCase56Pragmas(t *testing.T) {
 		o    store.Options
 		sync string
 	}{{store.Options{}, "1"}, {store.Options{FullSync: true}, "2"}} {
-		db := open(t, file(t), c.o)
+		db := open(t, "sqlite:"+sqliteOnly(t), c.o)
 		write, read := db.Pools()
 		want := map[string]string{"busy_timeout": "10000", "journal_mode": "wal", "synchronous": c.sync, "foreign_keys": "1", "wal_autocheckpoint": "1000"}
 		held := []*sql.Conn{hold(t, write)}
@@ -164,7 +164,7 @@ func pragmas(t *testing.T, name string, c *sql.Conn, want map[string]string) {
 // locked", and every count is exact.
 func TestCase56Locked(t *testing.T) {
 	const workers, calls = 50, 6
-	path := file(t)
+	path := place(t)
 	handles := []*store.DB{open(t, path, store.Options{}), open(t, path, store.Options{})}
 	_, read := handles[0].Pools()
 	reader, err := read.BeginTx(t.Context(), nil)
@@ -229,7 +229,7 @@ func live(path string) {
 		}
 	}
 	ctx := context.Background()
-	db, err := store.Open(ctx, "sqlite:"+path, store.Options{})
+	db, err := store.Open(ctx, path, store.Options{})
 	die(err)
 	for i := 0; ; i++ {
 		s, err := db.NewSession(ctx, "agent")
@@ -249,11 +249,11 @@ func live(path string) {
 // TestKilledInTheMiddle: kill -9 at any moment, several times on one file. Nothing that was said to have begun is
 // missing, what was open is closed as lost exactly once, and the chain is whole.
 func TestKilledInTheMiddle(t *testing.T) {
-	path := file(t)
+	path := place(t)
 	var begun []string
 	for round := range 3 {
 		begun = append(begun, killed(t, path, 10+7*round)...)
-		db, err := store.Open(t.Context(), "sqlite:"+path, store.Options{})
+		db, err := store.Open(t.Context(), path, store.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"database/sql"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"os"
 	"strconv"
 	"strings"
@@ -106,24 +104,25 @@ func (r row) digest() string {
 	return hex.EncodeToString(s[:])
 }
 
-func (db *DB) append(ctx context.Context, tx *sql.Tx, kind, call string, body map[string]any) error {
+// append adds an event to the chain and gives its number.
+func (db *DB) append(ctx context.Context, t *tx, kind, call string, body map[string]any) (int64, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text) // maps are written with sorted keys
 	e.SetEscapeHTML(false)
 	if err := e.Encode(body); err != nil {
-		return err
+		return 0, err
 	}
 	_, now := db.stamp()
 	r := row{time: now, kind: kind, call: call, session: str(body["session"]), tool: str(body["tool"]), skill: str(body["skill"]),
 		decision: str(body["decision"]), body: strings.TrimSuffix(text.String(), "\n")}
-	err := tx.QueryRowContext(ctx, `SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1`).Scan(&r.seq, &r.prev)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return err
+	var err error
+	if r.seq, r.prev, err = head(ctx, t); err != nil {
+		return 0, err
 	}
 	r.seq++
-	_, err = tx.ExecContext(ctx, `INSERT INTO events (seq, time, kind, call, session, tool, skill, decision, body, prev, hash) VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
+	_, err = t.ExecContext(ctx, `INSERT INTO events (seq, time, kind, call, session, tool, skill, decision, body, prev, hash) VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
 		r.seq, r.time, r.kind, r.call, r.session, r.tool, r.skill, r.decision, r.body, r.prev, r.digest())
-	return err
+	return r.seq, err
 }
 
 func str(v any) string {
@@ -132,13 +131,14 @@ func str(v any) string {
 }
 
 // operator runs a change and writes its event in the same transaction: no change is off the record.
-func (db *DB) operator(ctx context.Context, who Actor, what, skill string, change func(*sql.Tx) (any, error)) error {
-	return db.writing(ctx, func(tx *sql.Tx) error {
-		changed, err := change(tx)
+func (db *DB) operator(ctx context.Context, who Actor, what, skill string, change func(*tx) (any, error)) error {
+	return db.writing(ctx, func(t *tx) error {
+		changed, err := change(t)
 		if err != nil {
 			return err
 		}
-		return db.append(ctx, tx, "operator", "", map[string]any{"session": "", "tool": what, "skill": skill, "decision": "allow",
+		_, err = db.append(ctx, t, "operator", "", map[string]any{"session": "", "tool": what, "skill": skill, "decision": "allow",
 			"change": changed, "token": who.Token, "role": string(who.Role), "caller": who.Caller, "host": hostname()})
+		return err
 	})
 }

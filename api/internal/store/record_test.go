@@ -14,7 +14,7 @@ import (
 // filled has a record of three runs, 6 events.
 func filled(t *testing.T) (string, *store.DB) {
 	t.Helper()
-	path := file(t)
+	path := place(t)
 	db := open(t, path)
 	s := session(t, db, "agent", "one")
 	for range 3 {
@@ -116,7 +116,7 @@ func TestLongValuesAreCut(t *testing.T) {
 		{"what people do not see", strings.Repeat("\u202e\x00\xff", store.MaxValue), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			db := open(t, file(t))
+			db := open(t, place(t))
 			k := run(session(t, db, "agent", "one"))
 			k.Input = []byte(c.value)
 			begin(t, db, k, allow)

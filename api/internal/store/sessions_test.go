@@ -15,7 +15,7 @@ import (
 func TestTokenSessionIdle(t *testing.T) {
 	const idle = 30 * time.Minute
 	clock := newClock()
-	db := open(t, file(t), store.Options{Now: clock.now})
+	db := open(t, place(t), store.Options{Now: clock.now})
 	get := func() store.Session {
 		t.Helper()
 		s, err := db.TokenSession(t.Context(), "agent", idle)
@@ -66,7 +66,7 @@ func TestTokenSessionIdle(t *testing.T) {
 
 // TestTokenSessionAtOnce: many first calls of one client make one session.
 func TestTokenSessionAtOnce(t *testing.T) {
-	path := file(t)
+	path := place(t)
 	handles := []*store.DB{open(t, path, store.Options{}), open(t, path, store.Options{})}
 	var mu sync.Mutex
 	ids := map[string]bool{}
@@ -86,7 +86,7 @@ func TestTokenSessionAtOnce(t *testing.T) {
 
 // TestTurns: going back to a turn does not renew what it may run.
 func TestTurns(t *testing.T) {
-	db := open(t, file(t), store.Options{})
+	db := open(t, place(t), store.Options{})
 	s := session(t, db, "agent", "one")
 	for range 3 {
 		begin(t, db, run(s), limits)
@@ -130,7 +130,7 @@ func TestTurns(t *testing.T) {
 
 // TestTurnsAreBounded: the last turn that a session may have, and the one after it. An old one can still be gone back to.
 func TestTurnsAreBounded(t *testing.T) {
-	path := file(t)
+	path := place(t)
 	db := open(t, path, store.Options{})
 	s := session(t, db, "agent", "first")
 	exec(t, raw(t, path), fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i+1 FROM n WHERE i < %d) INSERT INTO turns (session, turn) SELECT '%s', 't' || i FROM n`, store.MaxTurns-1, s.ID))
@@ -146,7 +146,7 @@ func TestTurnsAreBounded(t *testing.T) {
 
 // TestCase14NextTurn: of many who find a quiet session one begins the next turn; the others are in it.
 func TestCase14NextTurn(t *testing.T) {
-	path := file(t)
+	path := place(t)
 	handles := []*store.DB{open(t, path, store.Options{}), open(t, path, store.Options{})}
 	for _, s := range []store.Session{session(t, handles[0], "agent", "one"), unturned(t, handles[0])} {
 		var mu sync.Mutex

@@ -16,25 +16,19 @@ type Actor struct {
 	Caller string // "mcp", "rest"
 }
 
-// querier is what reads inside and outside a transaction have in common.
-type querier interface {
-	QueryContext(context.Context, string, ...any) (*sql.Rows, error)
-	QueryRowContext(context.Context, string, ...any) *sql.Row
-}
-
 // PutSkill replaces the stored copy of a skill. The switches of its row stay.
 func (db *DB) PutSkill(ctx context.Context, who Actor, name string, files map[string]FileContent) error {
-	return db.operator(ctx, who, "skills_put", name, func(tx *sql.Tx) (any, error) {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO skills (name) VALUES (?) ON CONFLICT DO NOTHING`, name); err != nil {
+	return db.operator(ctx, who, "skills_put", name, func(t *tx) (any, error) {
+		if _, err := t.ExecContext(ctx, `INSERT INTO skills (name) VALUES (?) ON CONFLICT DO NOTHING`, name); err != nil {
 			return nil, err
 		}
-		if _, err := tx.ExecContext(ctx, `DELETE FROM skill_files WHERE skill = ?`, name); err != nil {
+		if _, err := t.ExecContext(ctx, `DELETE FROM skill_files WHERE skill = ?`, name); err != nil {
 			return nil, err
 		}
 		sums := map[string]string{}
 		for path, f := range files {
 			sums[path] = sum(f.Bytes)
-			if _, err := tx.ExecContext(ctx, `INSERT INTO skill_files (skill, path, content, exec) VALUES (?, ?, ?, ?)`, name, path, f.Bytes, f.Exec); err != nil {
+			if _, err := t.ExecContext(ctx, `INSERT INTO skill_files (skill, path, content, exec) VALUES (?, ?, ?, ?)`, name, path, f.Bytes, f.Exec); err != nil {
 				return nil, err
 			}
 		}
@@ -53,8 +47,8 @@ func (db *DB) SetAgent(ctx context.Context, who Actor, name string, on bool) err
 }
 
 func (db *DB) flag(ctx context.Context, who Actor, what, statement, name string, on bool) error {
-	return db.operator(ctx, who, what, name, func(tx *sql.Tx) (any, error) {
-		return map[string]any{"to": on}, oneRow(tx.ExecContext(ctx, statement, on, name))
+	return db.operator(ctx, who, what, name, func(t *tx) (any, error) {
+		return map[string]any{"to": on}, oneRow(t.ExecContext(ctx, statement, on, name))
 	})
 }
 

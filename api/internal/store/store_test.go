@@ -2,10 +2,8 @@ package store_test
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,7 +15,7 @@ import (
 
 func open(t testing.TB, path string, o ...store.Options) *store.DB {
 	t.Helper()
-	db, err := store.Open(t.Context(), "sqlite:"+path, append(o, store.Options{})[0])
+	db, err := store.Open(t.Context(), path, append(o, store.Options{})[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +34,7 @@ func judge(st store.State) store.Verdict {
 
 // TestCase14ParallelBegin: two handles on one file stand for two processes; exactly as many are allowed as there are places.
 func TestCase14ParallelBegin(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "x.db")
+	path := place(t)
 	handles := []*store.DB{open(t, path), open(t, path)}
 	s, err := handles[0].NewSession(t.Context(), "agent")
 	if err != nil {
@@ -83,7 +81,7 @@ func TestCase14ParallelBegin(t *testing.T) {
 }
 
 func TestPlacesAndClosing(t *testing.T) {
-	db := open(t, filepath.Join(t.TempDir(), "x.db"))
+	db := open(t, place(t))
 	s, err := db.NewSession(t.Context(), "agent")
 	if err != nil {
 		t.Fatal(err)
@@ -135,11 +133,11 @@ func TestPlacesAndClosing(t *testing.T) {
 
 func TestTokenSession(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
-	db, err := store.Open(t.Context(), "sqlite:"+filepath.Join(t.TempDir(), "x.db"), store.Options{Now: func() time.Time { return now }})
+	db, err := store.Open(t.Context(), place(t), store.Options{Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	t.Cleanup(func() { _ = db.Close() })
 	id := func() string {
 		s, err := db.TokenSession(t.Context(), "agent", 30*time.Minute)
 		if err != nil {
@@ -167,7 +165,7 @@ func TestVerifyFindsTampering(t *testing.T) {
 		{"two rows exchanged", "UPDATE events SET body = (SELECT body FROM events e WHERE e.seq = 7 - events.seq) WHERE seq IN (3, 4)", "event 3 was changed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "x.db")
+			path := place(t)
 			db := open(t, path)
 			s, err := db.NewSession(t.Context(), "agent")
 			if err != nil {
@@ -183,14 +181,7 @@ func TestVerifyFindsTampering(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			raw, err := sql.Open("sqlite", "file:"+path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer raw.Close()
-			if _, err := raw.Exec(c.statement); err != nil {
-				t.Fatal(err)
-			}
+			exec(t, raw(t, path), c.statement)
 			r, err := db.Verify(t.Context(), "")
 			if err != nil || r.OK != (c.want == "") || !strings.Contains(r.Reason, c.want) {
 				t.Errorf("%+v %v, want %q", r, err, c.want)
@@ -209,7 +200,7 @@ func TestVerifyFindsTampering(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	db := open(t, filepath.Join(t.TempDir(), "x.db"))
+	db := open(t, place(t))
 	secret, err := db.CreateToken(t.Context(), "a", store.RoleAgent, store.ModeReadOnly)
 	if err != nil {
 		t.Fatal(err)
@@ -241,7 +232,6 @@ func TestTokens(t *testing.T) {
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
 	for dsn, want := range map[string]string{
-		"postgres://x":           "no PostgreSQL store yet",
 		"sqlite::memory:":        "sqlite:/path",
 		"sqlite:/dev/null/x.db":  "cannot be written by uid",
 		"/somewhere/without.one": "sqlite:/path",

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 
 	"xrayrunner/runner/protocol"
@@ -31,8 +30,8 @@ func tools(ctx context.Context, q querier) (map[string]bool, error) {
 
 // SetTool turns a switch: skill_load or skill_run.
 func (db *DB) SetTool(ctx context.Context, who Actor, tool string, on bool) error {
-	err := db.operator(ctx, who, "tool_config_set", "", func(tx *sql.Tx) (any, error) {
-		return map[string]any{"tool": tool, "to": on}, oneRow(tx.ExecContext(ctx, `UPDATE tool_config SET enabled = ? WHERE tool = ?`, on, tool))
+	err := db.operator(ctx, who, "tool_config_set", "", func(t *tx) (any, error) {
+		return map[string]any{"tool": tool, "to": on}, oneRow(t.ExecContext(ctx, `UPDATE tool_config SET enabled = ? WHERE tool = ?`, on, tool))
 	})
 	if err != nil {
 		return fmt.Errorf("switch %q: %w", tool, err)
@@ -62,7 +61,7 @@ func (db *DB) SetSandbox(ctx context.Context, who Actor, c SandboxConfig) error 
 	if why := c.Wrong(); why != "" {
 		return fmt.Errorf("%w: %s", ErrInvalid, why)
 	}
-	return db.operator(ctx, who, "sandbox_config_set", "", func(tx *sql.Tx) (any, error) {
-		return c, oneRow(tx.ExecContext(ctx, `UPDATE sandbox_config SET daily_run_limit = ?, total_timeout_ms = ? WHERE one = 1`, c.DailyRunLimit, c.TotalTimeoutMS))
+	return db.operator(ctx, who, "sandbox_config_set", "", func(t *tx) (any, error) {
+		return c, oneRow(t.ExecContext(ctx, `UPDATE sandbox_config SET daily_run_limit = ?, total_timeout_ms = ? WHERE one = 1`, c.DailyRunLimit, c.TotalTimeoutMS))
 	})
 }

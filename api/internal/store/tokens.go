@@ -53,32 +53,32 @@ func (db *DB) insertToken(ctx context.Context, name string, role Role, mode Mode
 	if mode != ModeReadOnly && mode != ModeMutating && mode != ModeDualSign {
 		return fmt.Errorf("%w: permission mode %q: write read-only, mutating-with-confirm or dual-sign-required", ErrInvalid, mode)
 	}
-	return db.writing(ctx, func(tx *sql.Tx) error {
+	return db.writing(ctx, func(t *tx) error {
 		if replace {
-			if err := mayPut(ctx, tx, name, secret); err != nil {
+			if err := mayPut(ctx, t, name, secret); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, `DELETE FROM tokens WHERE name = ? AND revoked = 0`, name); err != nil {
+			if _, err := t.ExecContext(ctx, `DELETE FROM tokens WHERE name = ? AND NOT revoked`, name); err != nil {
 				return err
 			}
 		}
 		var taken int
-		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM tokens WHERE name = ? AND revoked = 0`, name).Scan(&taken); err != nil {
+		if err := t.QueryRowContext(ctx, `SELECT count(*) FROM tokens WHERE name = ? AND NOT revoked`, name).Scan(&taken); err != nil {
 			return err
 		}
 		if taken > 0 {
 			return fmt.Errorf("token %s: %w", name, ErrExists)
 		}
 		_, now := db.stamp()
-		_, err := tx.ExecContext(ctx, `INSERT INTO tokens (name, role, mode, hash, created) VALUES (?, ?, ?, ?, ?)`, name, role, mode, hashSecret(secret), now)
+		_, err := t.ExecContext(ctx, `INSERT INTO tokens (name, role, mode, hash, created) VALUES (?, ?, ?, ?, ?)`, name, role, mode, hashSecret(secret), now)
 		return err
 	})
 }
 
-func mayPut(ctx context.Context, tx *sql.Tx, name, secret string) error {
+func mayPut(ctx context.Context, t *tx, name, secret string) error {
 	var owner string
 	var revoked bool
-	err := tx.QueryRowContext(ctx, `SELECT name, revoked FROM tokens WHERE hash = ?`, hashSecret(secret)).Scan(&owner, &revoked)
+	err := t.QueryRowContext(ctx, `SELECT name, revoked FROM tokens WHERE hash = ?`, hashSecret(secret)).Scan(&owner, &revoked)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil
@@ -100,7 +100,7 @@ func (db *DB) Authenticate(ctx context.Context, secret string) (Token, bool, err
 	var t Token
 	var stored, created string
 	hash := hashSecret(secret)
-	err := db.read.QueryRowContext(ctx, `SELECT name, role, mode, created, hash FROM tokens WHERE hash = ? AND revoked = 0`, hash).
+	err := db.read.QueryRowContext(ctx, `SELECT name, role, mode, created, hash FROM tokens WHERE hash = ? AND NOT revoked`, hash).
 		Scan(&t.Name, &t.Role, &t.Mode, &created, &stored)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Token{}, false, nil
@@ -134,8 +134,8 @@ func (db *DB) Tokens(ctx context.Context) ([]Token, error) {
 
 // RevokeToken ends the valid token of that name.
 func (db *DB) RevokeToken(ctx context.Context, name string) error {
-	return db.writing(ctx, func(tx *sql.Tx) error {
-		return oneRow(tx.ExecContext(ctx, `UPDATE tokens SET revoked = 1 WHERE name = ? AND revoked = 0`, name))
+	return db.writing(ctx, func(t *tx) error {
+		return oneRow(t.ExecContext(ctx, `UPDATE tokens SET revoked = ? WHERE name = ? AND NOT revoked`, true, name))
 	})
 }
 
