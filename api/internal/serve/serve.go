@@ -91,6 +91,9 @@ func prepare(ctx context.Context, cfg config.Config, db *store.DB, log *slog.Log
 			return fmt.Errorf("token of role %s: %w", role, err)
 		}
 	}
+	if err := db.Enter(ctx); err != nil {
+		return fmt.Errorf("XRAY_DB: %w", err)
+	}
 	lost, err := db.CloseLost(ctx)
 	if err != nil {
 		return fmt.Errorf("closing calls of a former life: %w", err)

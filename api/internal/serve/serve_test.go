@@ -56,7 +56,7 @@ func TestMigrate(t *testing.T) {
 	env := environ(t)
 	for range 2 {
 		var out bytes.Buffer
-		if err := serve.Migrate(t.Context(), env, &out); err != nil || out.String() != "store is at schema version 1\n" {
+		if err := serve.Migrate(t.Context(), env, &out); err != nil || out.String() != "store is at schema version 2\n" {
 			t.Errorf("%q (%v)", out.String(), err)
 		}
 	}
@@ -101,7 +101,7 @@ func TestServeRefuses(t *testing.T) {
 		"XRAY_MANIFEST=/none":                    "XRAY_MANIFEST",
 		"XRAY_MANIFEST=serve_test.go":            "XRAY_MANIFEST",
 		"XRAY_DB=sqlite:/dev/null/x.db":          "XRAY_DB",
-		"XRAY_DB=postgres://u:hunter2@h/d":       "no PostgreSQL store yet",
+		"XRAY_DB=postgres://u:hunter2@h:x/d":     "XRAY_DB",
 		"XRAY_LISTEN=" + taken.Addr().String():   "XRAY_LISTEN",
 		"XRAY_SKILL_RUNNER_URL=http://1.2.3.4:1": "XRAY_SKILL_RUNNER_URL",
 	} {
