@@ -21,6 +21,7 @@ const (
 	QuotaTurn        Code = "quota_turn"         // rule 4
 	QuotaSession     Code = "quota_session"      // rule 4
 	QuotaDaily       Code = "quota_daily"        // rule 4
+	Busy             Code = "busy"               // rule 4
 	ClassNotAllowed  Code = "class_not_allowed"  // rule 5
 	ApprovalRequired Code = "approval_required"  // rule 5
 	GuardError       Code = "guard_error"        // rule 6

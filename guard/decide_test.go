@@ -157,6 +157,9 @@ var rows = []row{
 	{name: "99 runs of the day of 100", change: func(_ *guard.Policy, c *guard.Call) { c.DayRuns = 99 }},
 	{name: "100 runs of the day of 100", want: guard.QuotaDaily, rule: 4, change: func(_ *guard.Policy, c *guard.Call) { c.DayRuns = 100 }},
 	{name: "many runs of a day without limit", change: func(p *guard.Policy, c *guard.Call) { p.DailyLimit, c.DayRuns = 0, 1_000_000 }},
+	{name: "one place short of half", change: func(_ *guard.Policy, c *guard.Call) { c.TokenHolds = 9 }},
+	{name: "half of all places", want: guard.Busy, rule: 4, change: func(_ *guard.Policy, c *guard.Call) { c.TokenHolds = 10 }},
+	{name: "many places, and it is not known how many there are", change: func(p *guard.Policy, c *guard.Call) { p.TokenLimit, c.TokenHolds = 0, 1000 }},
 	{name: "one run of a day with limit 1", want: guard.QuotaDaily, rule: 4, change: func(p *guard.Policy, c *guard.Call) { p.DailyLimit, c.DayRuns = 1, 1 }},
 	{name: "loading counts nothing", change: func(_ *guard.Policy, c *guard.Call) {
 		c.Tool, c.TurnRuns, c.SessionRuns, c.DayRuns = guard.ToolLoad, 99, 99, 999

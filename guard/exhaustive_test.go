@@ -16,6 +16,7 @@ func TestEveryFieldDecides(t *testing.T) {
 		"Skills":     func(p *guard.Policy) { p.Skills = nil },
 		"MaxClass":   func(p *guard.Policy) { p.MaxClass = manifests.Safe },
 		"DailyLimit": func(p *guard.Policy) { p.DailyLimit = 1 },
+		"TokenLimit": func(p *guard.Policy) { p.TokenLimit = 1 },
 	}
 	skill := map[string]func(*guard.SkillPolicy){
 		"Skill":  func(s *guard.SkillPolicy) { s.Skill = nil },
@@ -30,12 +31,13 @@ func TestEveryFieldDecides(t *testing.T) {
 		"TurnRuns":    func(c *guard.Call) { c.TurnRuns = guard.RunsPerTurn },
 		"SessionRuns": func(c *guard.Call) { c.SessionRuns = guard.RunsPerSession },
 		"DayRuns":     func(c *guard.Call) { c.DayRuns = 100 },
+		"TokenHolds":  func(c *guard.Call) { c.TokenHolds = 100 },
 		"Approved":    func(c *guard.Call) { c.Approved = false },
 	}
 	// A call for which all fields count: approved, of a class at the ceiling, one run short of the daily limit.
 	base := func() (guard.Policy, guard.Call) {
 		p, c := allowed(t)
-		p.MaxClass, c.Skill, c.Approved, c.DayRuns = manifests.Mutating, "mutating", true, 1
+		p.MaxClass, c.Skill, c.Approved, c.DayRuns, c.TokenHolds = manifests.Mutating, "mutating", true, 1, 1
 		return p, c
 	}
 	if p, c := base(); !guard.Decide(p, c).Allowed() {

@@ -53,6 +53,7 @@ func allowed(t testing.TB) (guard.Policy, guard.Call) {
 		Skills:     map[string]guard.SkillPolicy{},
 		MaxClass:   manifests.Safe,
 		DailyLimit: 100,
+		TokenLimit: 10,
 	}
 	for name, skill := range lock(t).Skills {
 		p.Skills[name] = guard.SkillPolicy{Skill: skill}

@@ -22,6 +22,7 @@ type Policy struct {
 	Skills     map[string]SkillPolicy // rule 2: every skill that is known here, by name
 	MaxClass   manifests.Class        // rule 5: the ceiling; the zero value admits no class
 	DailyLimit int                    // rule 4: runs a day of the whole deployment; 0: no limit
+	TokenLimit int                    // rule 4: runs of one token that run or wait at once; 0: no limit
 }
 
 // SkillPolicy is one skill as this session may see it.
@@ -38,6 +39,7 @@ type Call struct {
 	TurnRuns            int    // runs that this turn, session and day have already had
 	SessionRuns         int
 	DayRuns             int
+	TokenHolds          int  // runs of this caller's token that run or wait now
 	Approved            bool // an approval that is bound to exactly this call has been taken
 }
 
@@ -188,6 +190,8 @@ func counts(p Policy, c Call) *Decision {
 		return deny(4, QuotaTurn, "this turn has had its %d runs; answer the user with what you have; do not retry", RunsPerTurn)
 	case p.DailyLimit > 0 && c.DayRuns >= p.DailyLimit:
 		return deny(4, QuotaDaily, "the daily limit of %d runs is reached; it starts anew at 00:00 UTC; do not retry", p.DailyLimit)
+	case p.TokenLimit > 0 && c.TokenHolds >= p.TokenLimit:
+		return deny(4, Busy, "%d runs of this token run or wait already, which is half of all places; wait for one of them to end", c.TokenHolds)
 	}
 	return nil
 }

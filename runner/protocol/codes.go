@@ -21,7 +21,7 @@ const (
 	Unauthorized      guard.Code = "unauthorized"
 	Forbidden         guard.Code = "forbidden"
 	NotFound          guard.Code = "not_found"
-	Busy              guard.Code = "busy"
+	Busy                         = guard.Busy // given by the runner, too
 	ManifestMismatch  guard.Code = "manifest_mismatch"
 	DuplicateRun      guard.Code = "duplicate_run"
 	ApprovalDenied    guard.Code = "approval_denied"

@@ -132,6 +132,7 @@ type Runner struct {
 
 	mu     sync.Mutex
 	digest string // of the manifest that it says to have
+	places int    // for runs that wait, beside one that runs; 0: it does not say
 	run    http.HandlerFunc
 	seen   []Request
 }
@@ -169,6 +170,13 @@ func (r *Runner) Hold(digest string) {
 	r.digest = digest
 }
 
+// Places makes the fake say how many runs it lets run or wait.
+func (r *Runner) Places(n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.places = n
+}
+
 // Seen are the requests so far.
 func (r *Runner) Seen() []Request {
 	r.mu.Lock()
@@ -188,7 +196,7 @@ func NewRunner(t testing.TB, digest string) *Runner {
 	mux.HandleFunc("GET "+protocol.PathHealthz, func(w http.ResponseWriter, _ *http.Request) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		_ = json.NewEncoder(w).Encode(protocol.Health{Ready: true, ManifestDigest: r.digest, Version: "fake"})
+		_ = json.NewEncoder(w).Encode(protocol.Health{Ready: true, ManifestDigest: r.digest, Version: "fake", Queue: r.places})
 	})
 	mux.HandleFunc("GET "+protocol.PathMetrics, func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "# HELP xray_runner_queue_depth Waiting runs.\n# TYPE xray_runner_queue_depth gauge\nxray_runner_queue_depth 0\n")
@@ -221,7 +229,8 @@ func (r *Runner) serve(w http.ResponseWriter, req *http.Request) {
 // Rig is an api without its process.
 type Rig struct {
 	T      testing.TB
-	Path   string // of the store
+	DSN    string // of the store
+	Path   string // of its file, when it is SQLite
 	Store  *store.DB
 	Lock   *manifests.Lock
 	Calls  *calls.Service
@@ -233,31 +242,54 @@ type Rig struct {
 	Spawns atomic.Bool // say that this process could start a program
 
 	Agent store.Token
+
+	skills string // folder
 }
 
-// New makes one with nothing published and every switch off.
+// New makes one with nothing published and every switch off, on SQLite.
 func New(t testing.TB) *Rig {
 	t.Helper()
-	r := &Rig{T: t, Path: filepath.Join(t.TempDir(), "xray.db"), Clock: &Clock{t: time.Now().Truncate(time.Second)}, Log: &Log{}}
-	dir, lock := Skills(t)
-	db, err := store.Open(t.Context(), "sqlite:"+r.Path, store.Options{Now: r.Clock.Now})
-	r.must(err)
-	t.Cleanup(func() { r.must(db.Close()) })
+	return On(t, "sqlite:"+filepath.Join(t.TempDir(), "xray.db"))
+}
+
+// On makes one on the store named.
+func On(t testing.TB, dsn string) *Rig {
+	t.Helper()
+	r := &Rig{T: t, DSN: dsn, Path: strings.TrimPrefix(dsn, "sqlite:"), Clock: &Clock{t: time.Now().Truncate(time.Second)}, Log: &Log{}}
+	r.skills, r.Lock = Skills(t)
+	r.serve()
 	for role, secret := range map[store.Role]string{store.RoleAgent: AgentToken, store.RoleViewer: ViewerToken, store.RoleOperator: OperatorToken} {
-		r.must(db.PutToken(t.Context(), string(role), role, store.ModeReadOnly, secret))
+		r.must(r.Store.PutToken(t.Context(), string(role), role, store.ModeReadOnly, secret))
 	}
-	r.Agent, _, err = db.Authenticate(t.Context(), AgentToken)
+	var err error
+	r.Agent, _, err = r.Store.Authenticate(t.Context(), AgentToken)
 	r.must(err)
-	r.Store, r.Lock, r.Runner = db, lock, NewRunner(t, lock.Digest())
+	return r
+}
+
+// Twin is another api on the same store, with a runner of its own: both share skills, clock and log.
+func (r *Rig) Twin() *Rig {
+	r.T.Helper()
+	twin := &Rig{T: r.T, DSN: r.DSN, Path: r.Path, Clock: r.Clock, Log: r.Log, Lock: r.Lock, Agent: r.Agent, skills: r.skills}
+	twin.serve()
+	return twin
+}
+
+func (r *Rig) serve() {
+	r.T.Helper()
+	db, err := store.Open(r.T.Context(), r.DSN, store.Options{Now: r.Clock.Now})
+	r.must(err)
+	r.must(db.Enter(r.T.Context()))
+	r.T.Cleanup(func() { r.must(db.Close()) })
+	r.Store, r.Runner = db, NewRunner(r.T, r.Lock.Digest())
 	runner, err := client.New(r.Runner.URL, "")
 	r.must(err)
 	log := slog.New(slog.NewJSONHandler(r.Log, nil))
-	r.Calls = &calls.Service{Log: log, Lock: lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: true, Now: r.Clock.Now}
-	r.Desk = &operate.Desk{Lock: lock, Store: db, Unlock: true, SkillsDir: dir}
+	r.Calls = &calls.Service{Log: log, Lock: r.Lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: true, Now: r.Clock.Now}
+	r.Desk = &operate.Desk{Lock: r.Lock, Store: db, Unlock: true, SkillsDir: r.skills}
 	s := httptest.NewServer((&server.Server{Log: log, Calls: r.Calls, Desk: r.Desk, Version: "test", NoSpawn: r.noSpawn}).Handler())
-	t.Cleanup(s.Close)
+	r.T.Cleanup(s.Close)
 	r.URL = s.URL
-	return r
 }
 
 func (r *Rig) noSpawn() error {

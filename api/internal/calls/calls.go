@@ -36,7 +36,8 @@ type Service struct {
 	SkillsDir string // the reviewed skills that the api's image carries; publishing copies from here
 	Now       func() time.Time
 
-	busy inFlight
+	busy  inFlight
+	space places
 }
 
 // Caller is who calls, and through which door.
@@ -109,6 +110,7 @@ func (s *Service) Run(ctx context.Context, c Caller, sess store.Session, skill, 
 	}
 	call := s.call(c, sess, guard.ToolRun)
 	call.Skill, call.Script, call.Input, call.Counts = skill, script, input, true
+	s.space.look(ctx, s.Runner, s.now())
 	var timeoutMS int
 	answer, done, err := s.begin(ctx, call, call.Tool, func(st store.State, _ offer.Set) { timeoutMS = st.Sandbox.TotalTimeoutMS })
 	if done || err != nil {

@@ -19,7 +19,7 @@ func (s *Service) begin(ctx context.Context, call store.Call, tool string, seen 
 			seen(st, set)
 		}
 		decision = guard.Decide(set.Policy, guard.Call{Tool: tool, Skill: call.Skill, Script: call.Script, Input: call.Input,
-			TurnRuns: st.TurnRuns, SessionRuns: st.SessionRuns, DayRuns: st.DayRuns})
+			TurnRuns: st.TurnRuns, SessionRuns: st.SessionRuns, DayRuns: st.DayRuns, TokenHolds: st.TokenHolds})
 		return store.Verdict{Allowed: decision.Allowed(), Code: string(decision.Code), Rule: decision.Rule, Reason: decision.Reason}
 	})
 	return s.opened(call, verdict, decision, err)
@@ -28,7 +28,7 @@ func (s *Service) begin(ctx context.Context, call store.Call, tool string, seen 
 // offered is what this moment offers to this session.
 func (s *Service) offered(st store.State) offer.Set {
 	set := offer.Now(s.Lock, st.Skills, st.Tools, s.Unlock).For(st.Session)
-	set.Policy.DailyLimit = st.Sandbox.DailyRunLimit
+	set.Policy.DailyLimit, set.Policy.TokenLimit = st.Sandbox.DailyRunLimit, s.space.half()
 	return set
 }
 

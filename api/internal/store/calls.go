@@ -21,7 +21,7 @@ func (db *DB) Begin(ctx context.Context, c Call, judge func(State) Verdict) (Ver
 	err := db.writing(ctx, func(t *tx) error {
 		now, _ := db.stamp()
 		day := now.Format(time.DateOnly)
-		st, err := state(ctx, t, c, day)
+		st, err := db.state(ctx, t, c, day)
 		if err != nil {
 			return err
 		}
@@ -51,7 +51,7 @@ func judged(judge func(State) Verdict, st State) (v Verdict) {
 	return judge(st)
 }
 
-func state(ctx context.Context, t *tx, c Call, day string) (State, error) {
+func (db *DB) state(ctx context.Context, t *tx, c Call, day string) (State, error) {
 	var st State
 	var err error
 	if c.Session != "" {
@@ -59,7 +59,7 @@ func state(ctx context.Context, t *tx, c Call, day string) (State, error) {
 			return st, err
 		}
 	}
-	if err := counts(ctx, t, c, day, &st); err != nil {
+	if err := db.counts(ctx, t, c, day, &st); err != nil {
 		return st, err
 	}
 	if st.Tools, err = tools(ctx, t); err != nil {
@@ -73,12 +73,12 @@ func state(ctx context.Context, t *tx, c Call, day string) (State, error) {
 }
 
 // counts reads all four counts; what has no row yet counts 0.
-func counts(ctx context.Context, t *tx, c Call, day string, st *State) error {
+func (db *DB) counts(ctx context.Context, t *tx, c Call, day string, st *State) error {
 	return t.QueryRowContext(ctx, `SELECT
 		coalesce((SELECT runs FROM sessions WHERE id = ?), 0),
 		coalesce((SELECT runs FROM turns WHERE session = ? AND turn = ?), 0),
 		coalesce((SELECT runs FROM daily_quota WHERE day = ?), 0),
-		(SELECT count(*) FROM calls WHERE closed IS NULL AND token = ? AND counted)`, c.Session, c.Session, c.Turn, day, c.Token).
+		(SELECT count(*) FROM calls WHERE closed IS NULL AND token = ? AND instance = ? AND counted)`, c.Session, c.Session, c.Turn, day, c.Token, db.alive.instance).
 		Scan(&st.SessionRuns, &st.TurnRuns, &st.DayRuns, &st.TokenHolds)
 }
 

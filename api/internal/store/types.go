@@ -90,7 +90,7 @@ type State struct {
 	TurnRuns    int
 	SessionRuns int
 	DayRuns     int
-	TokenHolds  int                    // counted calls of the token that are open now
+	TokenHolds  int                    // counted calls of the token that are open at this api, which has a runner to itself
 	Tools       map[string]bool        // switches: skill_load, skill_run
 	Skills      map[string]StoredSkill // with files of Call.Skill only, or of all when Call.Skill is empty
 	Sandbox     SandboxConfig
