@@ -5,17 +5,17 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 )
 
 // Filter selects events; a zero field selects all.
 type Filter struct {
-	Session, Tool, Skill, Decision string
-	Since, Until                   time.Time
-	AfterSeq                       int64
-	Limit                          int // 0: 100
+	Call, Session, Tool, Skill, Decision string
+	Since, Until                         time.Time // until is open: events before it
+	AfterSeq                             int64
+	Limit                                int  // 0: 100
+	Newest                               bool // the newest first, instead of the oldest
 }
 
 const columns = `seq, time, kind, call, session, tool, skill, decision, body, prev, hash`
@@ -26,37 +26,83 @@ func scan(rows *sql.Rows) (row, error) {
 	return r, err
 }
 
-// Events reads the record, the oldest first.
-func (db *DB) Events(ctx context.Context, f Filter) ([]Event, error) {
+// where is the filter as SQL.
+func (f Filter) where() (string, []any) {
 	where, args := []string{`seq > ?`}, []any{f.AfterSeq}
-	for _, c := range []struct{ column, value string }{{"session", f.Session}, {"tool", f.Tool}, {"skill", f.Skill}, {"decision", f.Decision}} {
+	add := func(condition string, arg any) { where, args = append(where, condition), append(args, arg) }
+	for _, c := range []struct{ column, value string }{{"call", f.Call}, {"session", f.Session}, {"tool", f.Tool}, {"skill", f.Skill}, {"decision", f.Decision}} {
 		if c.value != "" {
-			where, args = append(where, c.column+` = ?`), append(args, c.value)
+			add(c.column+` = ?`, c.value)
 		}
 	}
 	if !f.Since.IsZero() {
-		where, args = append(where, `time >= ?`), append(args, f.Since.UTC().Format(timeForm))
+		add(`time >= ?`, f.Since.UTC().Format(timeForm))
 	}
 	if !f.Until.IsZero() {
-		where, args = append(where, `time < ?`), append(args, f.Until.UTC().Format(timeForm))
+		add(`time < ?`, f.Until.UTC().Format(timeForm))
+	}
+	return strings.Join(where, ` AND `), args
+}
+
+// Events reads the record, the oldest first unless the filter says otherwise.
+func (db *DB) Events(ctx context.Context, f Filter) ([]Event, error) {
+	rows, err := db.rows(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Event, 0, len(rows))
+	for _, r := range rows {
+		out = append(out, Event{Seq: r.seq, Time: parseTime(r.time), Kind: r.kind, Call: r.call, Body: json.RawMessage(r.body), Prev: r.prev, Hash: r.hash})
+	}
+	return out, nil
+}
+
+func (db *DB) rows(ctx context.Context, f Filter) ([]row, error) {
+	where, args := f.where()
+	order := `seq`
+	if f.Newest {
+		order = `seq DESC`
 	}
 	if f.Limit == 0 {
 		f.Limit = 100
 	}
-	rows, err := db.read.QueryContext(ctx, `SELECT `+columns+` FROM events WHERE `+strings.Join(where, ` AND `)+` ORDER BY seq LIMIT ?`, append(args, f.Limit)...)
+	rows, err := db.read.QueryContext(ctx, `SELECT `+columns+` FROM events WHERE `+where+` ORDER BY `+order+` LIMIT ?`, append(args, f.Limit)...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var out []Event
+	var out []row
 	for rows.Next() {
 		r, err := scan(rows)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, Event{Seq: r.seq, Time: parseTime(r.time), Kind: r.kind, Call: r.call, Body: json.RawMessage(r.body), Prev: r.prev, Hash: r.hash})
+		out = append(out, r)
 	}
 	return out, rows.Err()
+}
+
+// batch is how many events one read holds at once: a reader that stays open keeps SQLite's log from being emptied.
+const batch = 5000
+
+// Each gives every event that the filter selects, the oldest first, however many there are.
+func (db *DB) Each(ctx context.Context, f Filter, give func(Event) error) error {
+	f.Limit, f.Newest = batch, false
+	for {
+		events, err := db.Events(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if err := give(e); err != nil {
+				return err
+			}
+			f.AfterSeq = e.Seq
+		}
+		if len(events) < batch {
+			return nil
+		}
+	}
 }
 
 // Head is the last event's number and hash; 0 and "" when there is none.
@@ -68,56 +114,4 @@ func head(ctx context.Context, q querier) (seq int64, hash string, err error) {
 		err = nil
 	}
 	return seq, hash, err
-}
-
-// VerifyReport says whether the record is whole.
-type VerifyReport struct {
-	OK     bool   `json:"ok"`
-	Events int64  `json:"events"`
-	Head   string `json:"head"`
-	BadSeq int64  `json:"bad_seq,omitempty"` // the first event that is wrong
-	Reason string `json:"reason,omitempty"`
-	Note   string `json:"note,omitempty"`
-}
-
-// Verify walks the whole chain. head, when not empty, is a hash that was kept outside: it must occur.
-func (db *DB) Verify(ctx context.Context, head string) (VerifyReport, error) {
-	rows, err := db.read.QueryContext(ctx, `SELECT `+columns+` FROM events ORDER BY seq`)
-	if err != nil {
-		return VerifyReport{}, err
-	}
-	defer rows.Close()
-	report, seen, prev := VerifyReport{OK: true}, false, ""
-	for rows.Next() {
-		r, err := scan(rows)
-		if err != nil {
-			return report, err
-		}
-		if why := wrong(r, report.Events, prev); why != "" {
-			report.OK, report.BadSeq, report.Reason = false, r.seq, why
-			return report, nil
-		}
-		report.Events, prev = r.seq, r.hash
-		seen = seen || r.hash == head
-	}
-	report.Head = prev
-	switch {
-	case head == "":
-		report.Note = "no outside head was given: a rewrite from some event to the end cannot be seen"
-	case !seen:
-		report.OK, report.Reason = false, "the head "+head+" does not occur: the record was rewritten or cut after it was taken"
-	}
-	return report, rows.Err()
-}
-
-func wrong(r row, last int64, prev string) string {
-	switch {
-	case r.seq != last+1:
-		return fmt.Sprintf("event %d is missing: after %d comes %d", last+1, last, r.seq)
-	case r.prev != prev:
-		return fmt.Sprintf("event %d does not follow event %d: one of them was changed, moved or put in", r.seq, last)
-	case r.digest() != r.hash:
-		return fmt.Sprintf("event %d was changed", r.seq)
-	}
-	return ""
 }

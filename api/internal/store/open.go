@@ -77,7 +77,7 @@ func (db *DB) Enter(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	db.alive = p
+	db.alive = presence{p.instance, sync.OnceValue(p.leave)}
 	return nil
 }
 

@@ -137,8 +137,12 @@ func (db *DB) operator(ctx context.Context, who Actor, what, skill string, chang
 		if err != nil {
 			return err
 		}
-		_, err = db.append(ctx, t, "operator", "", map[string]any{"session": "", "tool": what, "skill": skill, "decision": "allow",
-			"change": changed, "token": who.Token, "role": string(who.Role), "caller": who.Caller, "host": hostname()})
-		return err
+		return db.operate(ctx, t, who, what, skill, changed)
 	})
+}
+
+func (db *DB) operate(ctx context.Context, t *tx, who Actor, what, skill string, changed any) error {
+	_, err := db.append(ctx, t, "operator", "", map[string]any{"session": "", "tool": what, "skill": skill, "decision": "allow",
+		"change": changed, "token": who.Token, "role": string(who.Role), "caller": who.Caller, "host": hostname()})
+	return err
 }

@@ -162,7 +162,8 @@ func TestVerifyFindsTampering(t *testing.T) {
 		{"a changed column", "UPDATE events SET tool = 'x' WHERE seq = 2", "event 2 was changed"},
 		{"a removed row", "DELETE FROM events WHERE seq = 2", "event 2 is missing"},
 		{"a moved row", "UPDATE events SET seq = 99 WHERE seq = 2", "event 2 is missing"},
-		{"two rows exchanged", "UPDATE events SET body = (SELECT body FROM events e WHERE e.seq = 7 - events.seq) WHERE seq IN (3, 4)", "event 3 was changed"},
+		{"two rows exchanged whole", "UPDATE events SET seq = CASE seq WHEN 3 THEN 103 WHEN 4 THEN 104 END WHERE seq IN (3, 4); UPDATE events SET seq = CASE seq WHEN 103 THEN 4 WHEN 104 THEN 3 END WHERE seq IN (103, 104)", "event 3 was moved here: it is event 4"},
+		{"two bodies exchanged", "UPDATE events SET body = (SELECT body FROM events e WHERE e.seq = 7 - events.seq) WHERE seq IN (3, 4)", "event 3 was changed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := place(t)

@@ -87,9 +87,7 @@ CREATE TABLE events (
 CREATE INDEX events_by_session ON events (session, seq);
 CREATE INDEX events_by_call ON events (call);
 CREATE INDEX events_by_time ON events (time);
-CREATE TABLE cuts (
-    seq  BIGINT PRIMARY KEY,
-    hash TEXT NOT NULL
-);
+CREATE INDEX events_by_skill ON events (skill, seq);
+CREATE INDEX events_denied ON events (seq) WHERE decision = 'deny';
 -- +goose Down
 SELECT 1;

@@ -21,11 +21,8 @@ INSERT INTO calls (id, session, turn, token, tool, skill, decision, counted, day
     SELECT o.id, o.session, o.turn, json_extract(o.body, '$.token'), e.tool, e.skill, e.decision, o.counted, o.day, 0, e.seq
     FROM open_calls o JOIN events e ON e.call = o.id AND e.kind = 'opened';
 DROP TABLE open_calls;
--- Where the record was cut: everything up to seq was removed, and hash is what the first event left stands on.
-CREATE TABLE cuts (
-    seq  INTEGER PRIMARY KEY,
-    hash TEXT NOT NULL
-);
 CREATE INDEX events_by_time ON events (time);
+CREATE INDEX events_by_skill ON events (skill, seq);
+CREATE INDEX events_denied ON events (seq) WHERE decision = 'deny';
 -- +goose Down
 SELECT 1;
