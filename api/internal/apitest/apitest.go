@@ -286,8 +286,8 @@ func (r *Rig) serve() {
 	r.must(err)
 	log := slog.New(slog.NewJSONHandler(r.Log, nil))
 	r.Calls = &calls.Service{Log: log, Lock: r.Lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: true, Now: r.Clock.Now}
-	r.Desk = &operate.Desk{Lock: r.Lock, Store: db, Unlock: true, SkillsDir: r.skills}
-	s := httptest.NewServer((&server.Server{Log: log, Calls: r.Calls, Desk: r.Desk, Version: "test", NoSpawn: r.noSpawn}).Handler())
+	r.Desk = &operate.Desk{Lock: r.Lock, Store: db, Unlock: true, SkillsDir: r.skills, Runner: runner, NoSpawn: r.noSpawn, Version: "test"}
+	s := httptest.NewServer((&server.Server{Log: log, Calls: r.Calls, Desk: r.Desk, Version: "test"}).Handler())
 	r.T.Cleanup(s.Close)
 	r.URL = s.URL
 }

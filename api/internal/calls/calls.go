@@ -81,7 +81,7 @@ func (s *Service) List(ctx context.Context, c Caller, sess store.Session) (Answe
 		return answer, err
 	}
 	answer.Skills = Summaries(set)
-	return answer, s.Store.End(ctx, call, closing(protocol.OK, nil))
+	return answer, s.end(ctx, call, closing(protocol.OK, nil))
 }
 
 // Load gives SKILL.md as it is stored, which is as it was reviewed, and what to call for a runnable skill.
@@ -97,10 +97,10 @@ func (s *Service) Load(ctx context.Context, c Caller, sess store.Session, skill 
 	}
 	text, err := s.Store.SkillFile(ctx, skill, "SKILL.md")
 	if err != nil {
-		return answer, errors.Join(err, s.Store.End(ctx, call, closing(protocol.SandboxError, err)))
+		return answer, errors.Join(err, s.end(ctx, call, closing(protocol.SandboxError, err)))
 	}
 	answer.Text = string(text) + howToRun(s.Lock.Skills[skill])
-	return answer, s.Store.End(ctx, call, closing(protocol.OK, nil))
+	return answer, s.end(ctx, call, closing(protocol.OK, nil))
 }
 
 // Run judges, reserves, posts and records one run.
@@ -139,7 +139,10 @@ func (s *Service) Run(ctx context.Context, c Caller, sess store.Session, skill, 
 	}
 	s.Metrics.Decided(call.Tool, decisionWord(answer.Refused))
 	s.Log.Info("skill_run closed", "call", call.ID, "session", call.Session, "outcome", cl.Outcome, "duration_ms", cl.Duration.Milliseconds())
-	if err := s.Store.End(ctx, call, cl); err != nil {
+	if cl.Started {
+		s.Metrics.Ran(protocol.Outcome(cl.Outcome))
+	}
+	if err := s.end(ctx, call, cl); err != nil {
 		// The run is over, whatever became of its record: an error here would say that nothing was started. What stays
 		// open is closed as lost at the next start.
 		s.Log.Error("record not closed", "call", call.ID, "error", err.Error())
@@ -162,7 +165,7 @@ func (s *Service) Check(ctx context.Context, c Caller, sess store.Session, tool,
 	if done || err != nil {
 		return answer, err
 	}
-	return answer, s.Store.End(ctx, recorded, closing(protocol.OK, nil))
+	return answer, s.end(ctx, recorded, closing(protocol.OK, nil))
 }
 
 // RunnerDown is the one fixed text while the runner is not there.
@@ -198,6 +201,13 @@ func (s *Service) now() time.Time {
 		return s.Now()
 	}
 	return time.Now()
+}
+
+// end closes the record of a call.
+func (s *Service) end(ctx context.Context, call store.Call, cl store.Closing) error {
+	began := time.Now()
+	defer func() { s.Metrics.Stored(metrics.End, time.Since(began)) }()
+	return s.Store.End(ctx, call, cl)
 }
 
 func closing(o protocol.Outcome, err error) store.Closing {

@@ -2,7 +2,9 @@ package calls
 
 import (
 	"context"
+	"time"
 
+	"xrayrunner/api/internal/metrics"
 	"xrayrunner/api/internal/offer"
 	"xrayrunner/api/internal/store"
 	"xrayrunner/guard"
@@ -13,6 +15,8 @@ import (
 // recorded. seen, when given, gets the state of that moment and what it offers.
 func (s *Service) begin(ctx context.Context, call store.Call, tool string, seen func(store.State, offer.Set)) (answer Answer, done bool, err error) {
 	var decision guard.Decision
+	began := time.Now()
+	defer func() { s.Metrics.Stored(metrics.Begin, time.Since(began)) }()
 	verdict, err := s.Store.Begin(ctx, call, func(st store.State) store.Verdict {
 		set := s.offered(st)
 		if seen != nil {

@@ -4,6 +4,7 @@ package config
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"xrayrunner/api/internal/store"
@@ -18,6 +19,7 @@ var Table = []settings.Setting{
 	{Name: "XRAY_SKILL_RUNNER_TOKEN", Default: "", Text: "bearer token of a runner on TCP (RUNNER_TOKEN)", Secret: true},
 	{Name: "XRAY_DB", Default: "sqlite:/data/xray.db", Text: "the store: `sqlite:/path` for one api, `postgres://user@host/database` for several"},
 	{Name: "XRAY_DB_SYNC", Default: "normal", Text: "`normal` survives kill -9, power loss may cost the tail (PostgreSQL: as its server is set); `full` survives that too"},
+	{Name: "XRAY_AUDIT_DAYS", Default: "0", Text: "days that the record is kept, 2-36500; 0: for ever. What goes is removed from its beginning, and that is on the record"},
 	{Name: "XRAY_MANIFEST", Default: "/opt/xray/manifest.json", Text: "the lock file, the same bytes as the runner's"},
 	{Name: "XRAY_SKILLS_DIR", Default: "/opt/xray/skills", Text: "the reviewed skills that publishing copies from"},
 	{Name: "XRAY_UNLOCK_DANGEROUS_TOOLS", Default: "", Text: "`1` unlocks skill_run; without it no runnable skill is available, whatever the switches say"},
@@ -37,6 +39,7 @@ type Config struct {
 	RunnerToken string
 	DB          string
 	FullSync    bool
+	AuditDays   int // 0: the record is kept for ever
 	Manifest    string
 	SkillsDir   string
 	Unlock      bool
@@ -60,6 +63,9 @@ func Load(environ []string) (Config, error) {
 	default:
 		return c, fmt.Errorf("XRAY_DB_SYNC=%q: write normal or full", v["XRAY_DB_SYNC"])
 	}
+	if c.AuditDays, err = auditDays(v["XRAY_AUDIT_DAYS"]); err != nil {
+		return c, err
+	}
 	if u := v["XRAY_UNLOCK_DANGEROUS_TOOLS"]; u != "" && u != "1" && u != "0" {
 		return c, fmt.Errorf("XRAY_UNLOCK_DANGEROUS_TOOLS=%q: write 1, or leave it unset", u)
 	}
@@ -79,6 +85,14 @@ func Load(environ []string) (Config, error) {
 		}
 	}
 	return c, nil
+}
+
+func auditDays(value string) (int, error) {
+	n, err := strconv.Atoi(value)
+	if err != nil || n != 0 && (n < 2 || n > 36500) {
+		return 0, fmt.Errorf("XRAY_AUDIT_DAYS=%q: write 0, or a number from 2 to 36500", value)
+	}
+	return n, nil
 }
 
 var roles = []string{"agent", "viewer", "operator"}

@@ -3,6 +3,8 @@ package metrics
 
 import (
 	"net/http"
+	"slices"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -15,14 +17,40 @@ import (
 type Metrics struct {
 	Registry *prometheus.Registry
 	calls    *prometheus.CounterVec
+	runs     *prometheus.CounterVec
+	store    *prometheus.HistogramVec
+	states   snapshots
 }
 
 // New makes the series in a registry of their own.
 func New() *Metrics {
 	m := &Metrics{Registry: prometheus.NewRegistry(),
-		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "xray_api_calls_total", Help: "Calls of agents' tools, by decision."}, []string{"tool", "decision"})}
-	m.Registry.MustRegister(m.calls)
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "xray_api_calls_total", Help: "Calls of agents' tools, by decision."}, []string{"tool", "decision"}),
+		runs:  prometheus.NewCounterVec(prometheus.CounterOpts{Name: "xray_api_runs_total", Help: "Runs that were started, by how they ended; lost ones too."}, []string{"outcome"}),
+		store: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "xray_api_store_seconds", Help: "What the two transactions of a call take.",
+			Buckets: []float64{.0005, .001, .002, .005, .01, .02, .05, .1, .5, 1, 10}}, []string{"transaction"}),
+	}
+	m.Registry.MustRegister(m.calls, m.runs, m.store, &m.states)
 	return m
+}
+
+// Ran counts one run that was started.
+func (m *Metrics) Ran(o protocol.Outcome) {
+	if !slices.ContainsFunc(protocol.Outcomes, func(row protocol.OutcomeRow) bool { return row.Outcome == o }) {
+		o = "other"
+	}
+	m.runs.WithLabelValues(string(o)).Inc()
+}
+
+// The transactions of a call.
+const (
+	Begin = "begin"
+	End   = "end"
+)
+
+// Stored notes what one transaction, Begin or End, took.
+func (m *Metrics) Stored(transaction string, took time.Duration) {
+	m.store.WithLabelValues(transaction).Observe(took.Seconds())
 }
 
 // Decided counts one call. decision is "allow" or a refusal's code.

@@ -12,6 +12,7 @@ import (
 	"xrayrunner/api/internal/store"
 	"xrayrunner/guard"
 	"xrayrunner/manifests"
+	"xrayrunner/runner/client"
 	"xrayrunner/runner/protocol"
 )
 
@@ -21,6 +22,9 @@ type Desk struct {
 	Store     *store.DB
 	Unlock    bool
 	SkillsDir string // the reviewed skills that the api's image carries
+	Runner    *client.Client
+	NoSpawn   func() error // nil error: this process cannot start a program
+	Version   string
 }
 
 // SkillStatus is one skill in the operator's eyes.

@@ -62,6 +62,9 @@ func Serve(ctx context.Context, environ []string, stderr io.Writer) error {
 		log.Warn(r)
 	}
 	log.Info("ready to serve", "listen", cfg.Listen, "version", Version, "manifest", lock.Digest(), "skills", len(lock.Skills), "unlocked", cfg.Unlock)
+	keeping, stop := context.WithCancel(ctx)
+	done := keep(keeping, cfg, db, log)
+	defer func() { stop(); <-done }()
 	return serveUntil(ctx, cfg.Listen, handler, log)
 }
 
@@ -112,9 +115,9 @@ func build(cfg config.Config, lock *manifests.Lock, db *store.DB, log *slog.Logg
 		return nil, err
 	}
 	s := &server.Server{
-		Log: log, Version: Version, NoSpawn: nospawn.Check,
+		Log: log, Version: Version,
 		Calls: &calls.Service{Log: log, Lock: lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: cfg.Unlock},
-		Desk:  &operate.Desk{Lock: lock, Store: db, Unlock: cfg.Unlock, SkillsDir: cfg.SkillsDir},
+		Desk:  &operate.Desk{Lock: lock, Store: db, Unlock: cfg.Unlock, SkillsDir: cfg.SkillsDir, Runner: runner, NoSpawn: nospawn.Check, Version: Version},
 	}
 	return s.Handler(), nil
 }

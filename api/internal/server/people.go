@@ -8,6 +8,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"xrayrunner/api/internal/operate"
 	"xrayrunner/api/internal/store"
 	"xrayrunner/runner/protocol"
 )
@@ -73,45 +74,30 @@ func (s *Server) scrape(c echo.Context) error {
 	ctx, cancel := context.WithTimeout(c.Request().Context(), 2*time.Second)
 	defer cancel()
 	theirs, err := s.Calls.Runner.Metrics(ctx)
-	c.Request().Header.Del("Accept") // the runner's series follow as text, so ours may not be protobuf
-	s.Calls.Metrics.Handler().ServeHTTP(c.Response(), c.Request())
 	if err != nil {
 		theirs = []byte("# the runner's series are missing: it cannot be reached\n")
 	}
+	s.observe(ctx)
+	c.Request().Header.Del("Accept") // the runner's series follow as text, so ours may not be protobuf
+	s.Calls.Metrics.Handler().ServeHTTP(c.Response(), c.Request())
 	_, err = c.Response().Write(theirs)
 	return err
 }
 
-// Ready is the answer of /readyz.
-type Ready struct {
-	Ready   bool     `json:"ready"`
-	Reasons []string `json:"reasons"`
-	Runner  string   `json:"runner"`   // "ready", "not ready" or "unreachable"
-	NoSpawn string   `json:"no_spawn"` // "enforced", or what does not hold (nospawn.Check)
+func (s *Server) observe(ctx context.Context) {
+	snapshot, err := s.Desk.Snapshot(ctx)
+	if err != nil {
+		s.Log.Error("store does not answer", "error", err.Error())
+	}
+	snapshot.RunnerUp = s.Desk.Ready(ctx).Runner == operate.RunnerReady
+	s.Calls.Metrics.Observe(snapshot)
 }
 
 // readyz says whether calls can be served whole. It needs no token, so it names states and no details.
 func (s *Server) readyz(c echo.Context) error {
-	r := Ready{Ready: true, Reasons: []string{}, Runner: "ready", NoSpawn: "enforced"}
 	ctx, cancel := context.WithTimeout(c.Request().Context(), 2*time.Second)
 	defer cancel()
-	not := func(runner, why string) { r.Ready, r.Runner, r.Reasons = false, runner, append(r.Reasons, why) }
-	health, err := s.Calls.Runner.Health(ctx)
-	switch {
-	case err != nil:
-		not("unreachable", "the runner cannot be reached")
-	case health.ManifestDigest != s.Calls.Lock.Digest():
-		not("not ready", "api and runner hold different manifests")
-	case !health.Ready:
-		not("not ready", "the runner is not ready; its log says why")
-	}
-	if err := s.NoSpawn(); err != nil {
-		r.NoSpawn = err.Error()
-		not(r.Runner, "this process could start programs")
-	}
-	if _, err := s.Desk.Store.Tools(ctx); err != nil {
-		not(r.Runner, "the store does not answer")
-	}
+	r := s.Desk.Ready(ctx)
 	status := http.StatusOK
 	if !r.Ready {
 		status = http.StatusServiceUnavailable

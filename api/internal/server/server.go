@@ -31,7 +31,6 @@ type Server struct {
 	Calls   *calls.Service
 	Desk    *operate.Desk
 	Version string
-	NoSpawn func() error // nil when this process cannot start a program (nospawn.Check)
 }
 
 // maxBody bounds a request of /v1 and /mcp: 4 KiB of input, escaped, and an envelope.

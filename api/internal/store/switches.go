@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"xrayrunner/runner/protocol"
 )
@@ -46,6 +47,14 @@ func sandbox(ctx context.Context, q querier) (SandboxConfig, error) {
 	var c SandboxConfig
 	err := q.QueryRowContext(ctx, `SELECT daily_run_limit, total_timeout_ms FROM sandbox_config WHERE one = 1`).Scan(&c.DailyRunLimit, &c.TotalTimeoutMS)
 	return c, err
+}
+
+// DayRuns are the runs of this day (UTC) of the whole deployment.
+func (db *DB) DayRuns(ctx context.Context) (int, error) {
+	now, _ := db.stamp()
+	var n int
+	err := db.read.QueryRowContext(ctx, `SELECT coalesce((SELECT runs FROM daily_quota WHERE day = ?), 0)`, now.Format(time.DateOnly)).Scan(&n)
+	return n, err
 }
 
 // Wrong says what is out of range; "" when nothing is.
