@@ -108,10 +108,14 @@ const runs = `{"skill":"adds","script":"run.py","input":{"n":1}}`
 func TestCase40Tools(t *testing.T) {
 	r := apitest.New(t)
 	want := map[string][]string{
-		"agent":    {"skill_list", "skill_load", "skill_run"},
-		"operator": {"sandbox_config_get", "sandbox_config_set", "skills_agent_set", "skills_agent_status", "skills_list", "skills_publish", "tool_config_get", "tool_config_set"},
+		"agent": {"skill_list", "skill_load", "skill_run"},
+		"operator": {"audit_search", "audit_verify", "sandbox_config_get", "sandbox_config_set", "skills_agent_set", "skills_agent_status", "skills_delete",
+			"skills_file_delete", "skills_file_put", "skills_get", "skills_list", "skills_publish", "skills_put", "skills_unpublish", "status",
+			"tokens_create", "tokens_list", "tokens_revoke", "tool_config_get", "tool_config_set", "tools_list"},
 	}
-	reads := map[string]bool{"skill_list": true, "skill_load": true, "skills_list": true, "skills_agent_status": true, "tool_config_get": true, "sandbox_config_get": true}
+	reads := map[string]bool{"skill_list": true, "skill_load": true, "skills_list": true, "skills_agent_status": true, "tool_config_get": true, "sandbox_config_get": true,
+		"audit_search": true, "audit_verify": true, "skills_get": true, "status": true, "tokens_list": true, "tools_list": true}
+	destroys := map[string]bool{"skill_run": true, "skills_delete": true, "skills_file_delete": true, "tokens_revoke": true}
 	for name, c := range map[string]*mcp.ClientSession{"agent": agent(t, r, eras[0]), "operator": operator(t, r)} {
 		list, err := c.ListTools(t.Context(), nil)
 		if err != nil {
@@ -133,7 +137,7 @@ func TestCase40Tools(t *testing.T) {
 			a := tool.Annotations
 			if a == nil || a.DestructiveHint == nil || a.OpenWorldHint == nil || *a.OpenWorldHint {
 				t.Errorf("%s: annotations %+v, want all set: a missing one means destructive and open world", tool.Name, a)
-			} else if a.ReadOnlyHint != reads[tool.Name] || *a.DestructiveHint != (tool.Name == "skill_run") {
+			} else if a.ReadOnlyHint != reads[tool.Name] || *a.DestructiveHint != destroys[tool.Name] {
 				t.Errorf("%s: reads %v, destructive %v", tool.Name, a.ReadOnlyHint, *a.DestructiveHint)
 			}
 			if tool.Description == "" || len(tool.Description) > 1024 {
@@ -479,7 +483,7 @@ func TestOperatorTools(t *testing.T) {
 		{"tool_config_set", `{"tool":"skill_run","enabled":"false"}`, protocol.BadRequest}, {"tool_config_set", `{"tool":"skill_run","enabled":true,"Enabled":false}`, protocol.BadRequest},
 		{"tool_config_set", `{"tool":"skill_run","enabled":true,"enabled":false}`, protocol.BadRequest},
 		{"skills_publish", `{"name":"none"}`, guard.UnknownSkill}, {"skills_publish", `{"name":"../adds"}`, guard.UnknownSkill}, {"skills_publish", `{"name":"broken"}`, guard.UnknownSkill},
-		{"skills_publish", `{}`, guard.UnknownSkill}, {"skills_publish", `{"name":"adds","files":{}}`, protocol.BadRequest},
+		{"skills_publish", `{}`, protocol.BadRequest}, {"skills_publish", `{"name":"adds","files":{}}`, protocol.BadRequest},
 		{"skills_agent_set", `{"name":"none","enabled":true}`, guard.UnknownSkill}, {"skills_agent_set", `{"name":"adds"}`, protocol.BadRequest},
 		{"skills_list", `{}`, ""}, {"skills_list", `{"x":1}`, protocol.BadRequest}, {"skills_agent_status", `[]`, protocol.BadRequest},
 	} {

@@ -82,23 +82,47 @@ func closed(skill *manifests.Skill, row store.StoredSkill, stored bool, tools ma
 	return "", ""
 }
 
+// How a stored file stands to the reviewed one.
+const (
+	Same    = "same"
+	Differs = "differs"
+	Mode    = "mode"
+	Missing = "missing"
+	Extra   = "extra"
+)
+
+// Compare says how a stored file stands to the reviewed one; stored is false when there is none.
+func Compare(want manifests.File, got store.StoredFile, stored bool) string {
+	switch {
+	case !stored:
+		return Missing
+	case got.SHA256 != want.SHA256 || got.Size != want.Size:
+		return Differs
+	case got.Exec != want.Exec:
+		return Mode
+	}
+	return Same
+}
+
+var driftWords = map[string]string{
+	Missing: " is missing from the stored copy",
+	Differs: " differs from the reviewed file",
+	Mode:    " has another mode than the reviewed file",
+	Extra:   " is not in the manifest",
+}
+
 // Drift names every difference between the reviewed files and the stored copy, sorted; empty when they are the same.
 func Drift(reviewed map[string]manifests.File, stored map[string]store.StoredFile) []string {
 	var out []string
 	for path, want := range reviewed {
 		got, ok := stored[path]
-		switch {
-		case !ok:
-			out = append(out, path+" is missing from the stored copy")
-		case got.SHA256 != want.SHA256 || got.Size != want.Size:
-			out = append(out, path+" differs from the reviewed file")
-		case got.Exec != want.Exec:
-			out = append(out, path+" has another mode than the reviewed file")
+		if state := Compare(want, got, ok); state != Same {
+			out = append(out, path+driftWords[state])
 		}
 	}
 	for path := range stored {
 		if _, ok := reviewed[path]; !ok {
-			out = append(out, path+" is not in the manifest")
+			out = append(out, path+driftWords[Extra])
 		}
 	}
 	slices.Sort(out)

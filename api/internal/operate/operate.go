@@ -30,6 +30,7 @@ type Desk struct {
 // SkillStatus is one skill in the operator's eyes.
 type SkillStatus struct {
 	Name         string          `json:"name"`
+	Scope        string          `json:"scope"` // always "runner"
 	Description  string          `json:"description,omitempty"`
 	Kind         manifests.Kind  `json:"kind,omitempty"`
 	Class        manifests.Class `json:"class,omitempty"`
@@ -70,7 +71,7 @@ func (d *Desk) Status(ctx context.Context) ([]SkillStatus, error) {
 }
 
 func (d *Desk) status(name string, row store.StoredSkill, stored bool, set offer.Set) SkillStatus {
-	st := SkillStatus{Name: name, Stored: stored, Published: row.Published, AgentEnabled: row.AgentEnabled, Copy: "none", Why: set.Why[name]}
+	st := SkillStatus{Name: name, Scope: ScopeRunner, Stored: stored, Published: row.Published, AgentEnabled: row.AgentEnabled, Copy: "none", Why: set.Why[name]}
 	skill := d.Lock.Skills[name]
 	if skill == nil {
 		st.Why = "not in the manifest"
@@ -119,15 +120,8 @@ func (d *Desk) Publish(ctx context.Context, who store.Actor, name string) (Skill
 
 // SetAgent opens or closes a skill to agents. Closing binds at the next call, opening at the next turn.
 func (d *Desk) SetAgent(ctx context.Context, who store.Actor, name string, enabled bool) (SkillStatus, *protocol.Problem, error) {
-	err := d.Store.SetAgent(ctx, who, name, enabled)
-	if isNotFound(err) {
-		if d.Lock.Skills[name] == nil {
-			return SkillStatus{}, d.unknown(name), nil
-		}
-		return SkillStatus{}, protocol.NewProblem(protocol.NotFound, "skill "+name+" is not stored yet: call skills_publish first"), nil
-	}
-	if err != nil {
-		return SkillStatus{}, nil, err
+	if refused, err := d.stored(name, d.Store.SetAgent(ctx, who, name, enabled)); refused != nil || err != nil {
+		return SkillStatus{}, refused, err
 	}
 	return d.one(ctx, name)
 }

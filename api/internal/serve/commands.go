@@ -62,6 +62,9 @@ func Migrate(ctx context.Context, environ []string, out io.Writer) error {
 	return err
 }
 
+// local is who uses the commands beside the store.
+var local = store.Actor{Token: "local", Role: store.RoleOperator, Caller: "cli"}
+
 // Token makes, lists and ends tokens.
 func Token(ctx context.Context, environ []string, args []string, out io.Writer) error {
 	cfg, err := config.Load(environ)
@@ -79,7 +82,7 @@ func Token(ctx context.Context, environ []string, args []string, out io.Writer) 
 		if len(args) == 4 {
 			mode = store.Mode(args[3])
 		}
-		secret, err := db.CreateToken(ctx, args[1], store.Role(args[2]), mode)
+		secret, err := db.CreateToken(ctx, local, args[1], store.Role(args[2]), mode)
 		if err != nil {
 			return err
 		}
@@ -88,7 +91,7 @@ func Token(ctx context.Context, environ []string, args []string, out io.Writer) 
 	case args[0] == "list" && len(args) == 1:
 		return listTokens(ctx, db, out)
 	case args[0] == "revoke" && len(args) == 2:
-		return db.RevokeToken(ctx, args[1])
+		return db.RevokeToken(ctx, local, args[1])
 	}
 	return errors.New("usage: api token create NAME ROLE [PERMISSION_MODE] | list | revoke NAME")
 }

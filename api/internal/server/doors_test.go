@@ -171,7 +171,7 @@ func TestRevokedAtOnce(t *testing.T) {
 	d := apitest.New(t)
 	c := doorCall{method: "POST", path: "/v1/sessions", auth: asRole(apitest.AgentToken)}
 	c.send(t, d.URL).wantCode(t, "")
-	if err := d.Store.RevokeToken(t.Context(), "agent"); err != nil {
+	if err := d.Store.RevokeToken(t.Context(), apitest.Operator, "agent"); err != nil {
 		t.Fatal(err)
 	}
 	c.send(t, d.URL).wantCode(t, protocol.Unauthorized)

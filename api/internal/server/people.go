@@ -2,71 +2,110 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"xrayrunner/api/internal/operate"
+	"xrayrunner/api/internal/operations"
 	"xrayrunner/api/internal/store"
 	"xrayrunner/runner/protocol"
 )
 
-func (s *Server) skills(c echo.Context) error {
-	all, err := s.Desk.Status(c.Request().Context())
-	if err != nil {
-		return err
+// operations mounts every operation at its path: what reads for viewers too, what changes for operators alone.
+func (s *Server) operations(e *echo.Echo) {
+	for _, o := range operations.All {
+		roles := []store.Role{store.RoleOperator}
+		if o.Reads {
+			roles = append(roles, store.RoleViewer)
+		}
+		handler := s.operation(o)
+		if o.Name == operations.Export.Name {
+			handler = s.export
+		}
+		e.Add(o.Method, echoPath.Replace(o.Path), handler, s.role(roles...), limitBody)
 	}
-	return ok(c, map[string]any{"skills": all})
 }
 
-// maxEvents is the most that one answer of the record holds; after_seq goes on from there.
-const maxEvents = 500
+// echoPath writes a path's arguments in echo's way.
+var echoPath = strings.NewReplacer("{", ":", "}", "")
 
-func (s *Server) audit(c echo.Context) error {
-	f := store.Filter{Session: c.QueryParam("session"), Tool: c.QueryParam("tool"), Skill: c.QueryParam("skill"), Decision: c.QueryParam("decision"), Limit: 100}
-	for name, to := range map[string]*time.Time{"since": &f.Since, "until": &f.Until} {
-		v := c.QueryParam(name)
-		if v == "" {
-			continue
-		}
-		t, err := time.Parse(time.RFC3339, v)
+func (s *Server) operation(o operations.Operation) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		raw, err := arguments(c, o)
 		if err != nil {
-			return refused{protocol.NewProblem(protocol.BadRequest, name+" must be a time like 2026-01-31T12:00:00Z")}
+			return err
 		}
-		*to = t
-	}
-	if v := c.QueryParam("after_seq"); v != "" {
-		n, err := strconv.ParseInt(v, 10, 64)
-		if err != nil || n < 0 {
-			return refused{protocol.NewProblem(protocol.BadRequest, "after_seq must be a whole number")}
+		t := tokenOf(c)
+		answer, p, err := s.Desk.Do(c.Request().Context(), store.Actor{Token: t.Name, Role: t.Role, Caller: "rest"}, o.Name, raw)
+		switch {
+		case err != nil:
+			return err
+		case p != nil:
+			return refused{p}
 		}
-		f.AfterSeq = n
+		return ok(c, answer)
 	}
-	if v := c.QueryParam("limit"); v != "" {
-		n, err := strconv.Atoi(v)
-		if err != nil || n < 1 || n > maxEvents {
-			return refused{protocol.NewProblem(protocol.BadRequest, "limit must be from 1 to 500")}
-		}
-		f.Limit = n
-	}
-	events, err := s.Desk.Store.Events(c.Request().Context(), f)
-	if err != nil {
-		return err
-	}
-	if events == nil {
-		events = []store.Event{}
-	}
-	return ok(c, map[string]any{"events": events})
 }
 
-func (s *Server) verify(c echo.Context) error {
-	report, err := s.Desk.Store.Verify(c.Request().Context(), c.QueryParam("head"))
+// arguments puts together what is in the path, in the query and in the body.
+func arguments(c echo.Context, o operations.Operation) (json.RawMessage, error) {
+	args := map[string]json.RawMessage{}
+	if !o.InQuery() && c.Request().ContentLength != 0 {
+		if err := bind(c, &args); err != nil {
+			return nil, err
+		}
+	}
+	kinds := map[string]operations.Arg{}
+	for _, a := range o.Args {
+		kinds[a.Name] = a
+		if o.InPath(a.Name) {
+			if _, twice := args[a.Name]; twice {
+				return nil, refused{protocol.NewProblem(protocol.BadRequest, a.Name+" is in the path; leave it out of the body")}
+			}
+			args[a.Name] = a.FromText(c.Param(a.Name))
+		}
+	}
+	for name, values := range c.QueryParams() {
+		if len(values) != 1 || !o.InQuery() || o.InPath(name) {
+			return nil, refused{protocol.NewProblem(protocol.BadRequest, "the query holds "+strconv.Quote(name)+" twice, or where it does not belong")}
+		}
+		args[name] = kinds[name].FromText(values[0])
+	}
+	raw, err := json.Marshal(args)
+	if err != nil {
+		return nil, refused{protocol.NewProblem(protocol.BadRequest, "a number or a flag in the query is not one")}
+	}
+	return raw, nil
+}
+
+// export streams the record. The lines are as they are stored, so that their hashes can be checked: they are for
+// programs, and what people must not see raw is not escaped in them.
+func (s *Server) export(c echo.Context) error {
+	raw, err := arguments(c, operations.Export)
 	if err != nil {
 		return err
 	}
-	return ok(c, report)
+	args, p := operate.Arguments(operations.Export, raw)
+	if p != nil {
+		return refused{p}
+	}
+	f, p := operate.Filter(args)
+	if p != nil {
+		return refused{p}
+	}
+	c.Response().Header().Set("Content-Type", "application/x-ndjson")
+	e := json.NewEncoder(c.Response())
+	e.SetEscapeHTML(false)
+	err = s.Desk.Store.Each(c.Request().Context(), f, func(event store.Event) error { return e.Encode(event) })
+	if err != nil && c.Response().Committed {
+		panic(http.ErrAbortHandler) // the answer must not look whole
+	}
+	return err
 }
 
 // scrape gives our series and, over the socket, the runner's. A runner that is away costs its own series only.

@@ -56,11 +56,7 @@ func (s *Server) Handler() http.Handler {
 	v1.POST("/skills/:name/run", s.run, agents...)
 	v1.GET("/skills/:name", s.load, agents...)
 
-	people := s.role(store.RoleViewer, store.RoleOperator)
-	v1.GET("/skills", s.skills, people)
-	v1.GET("/audit", s.audit, people)
-	v1.GET("/audit/verify", s.verify, people)
-
+	s.operations(e)
 	s.mount(e, "/mcp", agentmcp.Agent(s.Calls, s.Version), store.RoleAgent)
 	s.mount(e, "/mcp/operator", agentmcp.Operator(s.Desk, s.Version, s.Log), store.RoleOperator)
 	origins := http.NewCrossOriginProtection()

@@ -164,7 +164,7 @@ func TestTokensOfEachKind(t *testing.T) {
 		{"x", "", store.ModeReadOnly, store.ErrInvalid},
 		{"x", store.RoleAgent, "", store.ErrInvalid},
 	} {
-		secret, err := l.db.CreateToken(t.Context(), c.name, c.role, c.mode)
+		secret, err := l.db.CreateToken(t.Context(), store.Actor{}, c.name, c.role, c.mode)
 		if !errors.Is(err, c.want) || (secret == "") != (c.want != nil) {
 			t.Errorf("%q %q %q: a secret: %v, %v; want %v", c.name, c.role, c.mode, secret != "", err, c.want)
 		}
@@ -181,15 +181,15 @@ func TestTokensOfEachKind(t *testing.T) {
 				t.Errorf("%q opens (%v)", wrong, err)
 			}
 		}
-		l.must(l.db.RevokeToken(t.Context(), c.name))
+		l.must(l.db.RevokeToken(t.Context(), store.Actor{}, c.name))
 		if _, ok, err := l.db.Authenticate(t.Context(), secret); ok || err != nil {
 			t.Errorf("revoked, and opens (%v)", err)
 		}
-		if err := l.db.RevokeToken(t.Context(), c.name); !errors.Is(err, store.ErrNotFound) {
+		if err := l.db.RevokeToken(t.Context(), store.Actor{}, c.name); !errors.Is(err, store.ErrNotFound) {
 			t.Errorf("revoked twice: %v", err)
 		}
 		if c.name == "agent-1" { // for the row after it
-			_, err := l.db.CreateToken(t.Context(), c.name, c.role, c.mode)
+			_, err := l.db.CreateToken(t.Context(), store.Actor{}, c.name, c.role, c.mode)
 			l.must(err)
 		}
 	}
@@ -227,7 +227,7 @@ func TestConfiguredSecrets(t *testing.T) {
 			}
 		}
 	}
-	l.must(l.db.RevokeToken(t.Context(), "operator"))
+	l.must(l.db.RevokeToken(t.Context(), store.Actor{}, "operator"))
 	if err := l.db.PutToken(t.Context(), "operator", store.RoleOperator, store.ModeReadOnly, a); !errors.Is(err, store.ErrInvalid) || !strings.Contains(err.Error(), "revoked") {
 		t.Errorf("a start brings a revoked secret back: %v", err)
 	}

@@ -36,9 +36,42 @@ func (db *DB) PutSkill(ctx context.Context, who Actor, name string, files map[st
 	})
 }
 
+// DeleteSkill forgets a stored skill with its files and switches. ErrNotFound when there is no row.
+func (db *DB) DeleteSkill(ctx context.Context, who Actor, name string) error {
+	return db.operator(ctx, who, "skills_delete", name, func(t *tx) (any, error) {
+		return nil, oneRow(t.ExecContext(ctx, `DELETE FROM skills WHERE name = ?`, name))
+	})
+}
+
+// PutFile stores one file of a stored skill.
+func (db *DB) PutFile(ctx context.Context, who Actor, name, path string, f FileContent) error {
+	return db.operator(ctx, who, "skills_file_put", name, func(t *tx) (any, error) {
+		if err := oneRow(t.ExecContext(ctx, `UPDATE skills SET name = name WHERE name = ?`, name)); err != nil {
+			return nil, err
+		}
+		_, err := t.ExecContext(ctx, `INSERT INTO skill_files (skill, path, content, exec) VALUES (?, ?, ?, ?)
+			ON CONFLICT (skill, path) DO UPDATE SET content = excluded.content, exec = excluded.exec`, name, path, f.Bytes, f.Exec)
+		return map[string]any{"path": path, "sha256": sum(f.Bytes), "exec": f.Exec}, err
+	})
+}
+
+// DeleteFile deletes one stored file. ErrNotFound when there is none.
+func (db *DB) DeleteFile(ctx context.Context, who Actor, name, path string) error {
+	return db.operator(ctx, who, "skills_file_delete", name, func(t *tx) (any, error) {
+		return map[string]any{"path": path}, oneRow(t.ExecContext(ctx, `DELETE FROM skill_files WHERE skill = ? AND path = ?`, name, path))
+	})
+}
+
 // SetPublished shows or hides a stored skill. ErrNotFound when there is no row.
 func (db *DB) SetPublished(ctx context.Context, who Actor, name string, on bool) error {
-	return db.flag(ctx, who, "skills_publish", `UPDATE skills SET published = ? WHERE name = ?`, name, on)
+	return db.flag(ctx, who, publishing(on), `UPDATE skills SET published = ? WHERE name = ?`, name, on)
+}
+
+func publishing(on bool) string {
+	if on {
+		return "skills_publish"
+	}
+	return "skills_unpublish"
 }
 
 // SetAgent opens or closes a stored skill to agents. ErrNotFound when there is no row.

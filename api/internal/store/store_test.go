@@ -202,7 +202,7 @@ func TestVerifyFindsTampering(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	db := open(t, place(t))
-	secret, err := db.CreateToken(t.Context(), "a", store.RoleAgent, store.ModeReadOnly)
+	secret, err := db.CreateToken(t.Context(), store.Actor{}, "a", store.RoleAgent, store.ModeReadOnly)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,7 +223,7 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := db.RevokeToken(t.Context(), "a"); err != nil {
+	if err := db.RevokeToken(t.Context(), store.Actor{}, "a"); err != nil {
 		t.Fatal(err)
 	}
 	if _, ok, err := db.Authenticate(t.Context(), secret); err != nil || ok {

@@ -24,10 +24,11 @@ func GoodSecret(secret string) bool {
 	return len(secret) >= minSecret && !strings.ContainsFunc(secret, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// CreateToken makes a token and returns its secret, which is not kept and cannot be read again.
-func (db *DB) CreateToken(ctx context.Context, name string, role Role, mode Mode) (string, error) {
+// CreateToken makes a token and returns its secret, which is not kept and cannot be read again. The record names who made
+// it, never the secret.
+func (db *DB) CreateToken(ctx context.Context, who Actor, name string, role Role, mode Mode) (string, error) {
 	secret := "xr_" + random(32)
-	if err := db.insertToken(ctx, name, role, mode, secret, false); err != nil {
+	if err := db.insertToken(ctx, &who, name, role, mode, secret); err != nil {
 		return "", err
 	}
 	return secret, nil
@@ -40,10 +41,11 @@ func (db *DB) PutToken(ctx context.Context, name string, role Role, mode Mode, s
 	if !GoodSecret(secret) {
 		return fmt.Errorf("%w: a token is at least %d visible ASCII characters without white space", ErrInvalid, minSecret)
 	}
-	return db.insertToken(ctx, name, role, mode, secret, true)
+	return db.insertToken(ctx, nil, name, role, mode, secret)
 }
 
-func (db *DB) insertToken(ctx context.Context, name string, role Role, mode Mode, secret string, replace bool) error {
+// insertToken puts a token in; one without an actor is configured and takes the place of the one of its name.
+func (db *DB) insertToken(ctx context.Context, who *Actor, name string, role Role, mode Mode, secret string) error {
 	if !tokenName.MatchString(name) {
 		return fmt.Errorf("%w: a token's name is 1 to 64 of a-z 0-9 -", ErrInvalid)
 	}
@@ -54,7 +56,7 @@ func (db *DB) insertToken(ctx context.Context, name string, role Role, mode Mode
 		return fmt.Errorf("%w: permission mode %q: write read-only, mutating-with-confirm or dual-sign-required", ErrInvalid, mode)
 	}
 	return db.writing(ctx, func(t *tx) error {
-		if replace {
+		if who == nil {
 			if err := mayPut(ctx, t, name, secret); err != nil {
 				return err
 			}
@@ -71,7 +73,10 @@ func (db *DB) insertToken(ctx context.Context, name string, role Role, mode Mode
 		}
 		_, now := db.stamp()
 		_, err := t.ExecContext(ctx, `INSERT INTO tokens (name, role, mode, hash, created) VALUES (?, ?, ?, ?, ?)`, name, role, mode, hashSecret(secret), now)
-		return err
+		if err != nil || who == nil {
+			return err
+		}
+		return db.operate(ctx, t, *who, "tokens_create", "", map[string]any{"name": name, "role": role, "permission_mode": mode})
 	})
 }
 
@@ -133,9 +138,9 @@ func (db *DB) Tokens(ctx context.Context) ([]Token, error) {
 }
 
 // RevokeToken ends the valid token of that name.
-func (db *DB) RevokeToken(ctx context.Context, name string) error {
-	return db.writing(ctx, func(t *tx) error {
-		return oneRow(t.ExecContext(ctx, `UPDATE tokens SET revoked = ? WHERE name = ? AND NOT revoked`, true, name))
+func (db *DB) RevokeToken(ctx context.Context, who Actor, name string) error {
+	return db.operator(ctx, who, "tokens_revoke", "", func(t *tx) (any, error) {
+		return map[string]any{"name": name}, oneRow(t.ExecContext(ctx, `UPDATE tokens SET revoked = ? WHERE name = ? AND NOT revoked`, true, name))
 	})
 }
 
