@@ -1,0 +1,144 @@
+// Package ctl is the operator's command line. Every command is an operation of the package operations (and a run is an
+// agent's call), so it can do what MCP and REST can, and no more. Tables are for people; --json gives the api's answer as
+// it came, for scripts.
+package ctl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Exit codes.
+const (
+	ExitOK      = 0
+	ExitFailure = 1 // no connection, or the api itself failed
+	ExitUsage   = 2 // a wrong command line
+	ExitRefused = 3 // the api refused, with a code
+	ExitBad     = 4 // it answered, and what it says is not good: not ready, drift, a record that is not whole, a run that failed
+)
+
+// World is what the command touches.
+type World struct {
+	Env func(string) (string, bool)
+	In  io.Reader
+	Out io.Writer
+	Err io.Writer
+}
+
+// usage is an error about the command line itself.
+type usage struct{ text string }
+
+func (u usage) Error() string { return u.text }
+
+// errBad is an answer that is not good; the answer has been printed.
+var errBad = errors.New("")
+
+// call is one command at work.
+type call struct {
+	World
+	*api
+	options options
+	args    []string
+}
+
+// command is one row of the help.
+type command struct {
+	name, args, text string
+	flags            []string // of options, beside the common ones
+	do               func(context.Context, *call) error
+}
+
+func commands() []command {
+	filters := []string{"call", "session", "tool", "skill", "decision", "since", "until", "limit"}
+	return []command{
+		{"status", "", "how the deployment is; exit code 4 when it is not ready", nil, status},
+		{"skills", "[NAME]", "list the skills, or show one file by file", nil, skills},
+		{"publish", "NAME...", "store the reviewed copy of a skill and publish it", []string{"stored"}, publish},
+		{"unpublish", "NAME...", "take a skill back; its stored copy stays", nil, each("skills_unpublish")},
+		{"enable", "NAME...", "open a published skill to agents, from their next turn on", nil, agent(true)},
+		{"disable", "NAME...", "close a skill to agents, at their next call", nil, agent(false)},
+		{"drift", "[NAME...]", "name every stored file that is not the reviewed one; exit code 4 when there is any", nil, drift},
+		{"run", "SKILL SCRIPT [INPUT|-]", "run a script; INPUT is a JSON object, - reads it from standard input", nil, run},
+		{"audit", "[verify|export]", "search the record; verify: is it whole? export: as JSON lines", append(filters, "head", "file"), audit},
+		{"tools", "[on|off TOOL]", "list the api's own tools, or turn the switch skill_load or skill_run", nil, tools},
+		{"limits", "", "show the limits of the deployment, or set them with --daily and --timeout", []string{"daily", "timeout"}, limits},
+		{"tokens", "[create NAME ROLE [MODE] | revoke NAME]", "list tokens, make one (its secret is printed once), end one", nil, tokens},
+		{"completion", "bash|zsh", "print a completion script: source <(xrayctl completion bash)", nil, completion},
+	}
+}
+
+// Run does one command line and gives its exit code.
+func Run(ctx context.Context, args []string, w World) int {
+	err := dispatch(ctx, args, w)
+	var u usage
+	var r *refusal
+	switch {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, errBad):
+		return ExitBad
+	case errors.As(err, &u):
+		fmt.Fprintln(w.Err, "xrayctl: "+u.text)
+		return ExitUsage
+	case errors.As(err, &r):
+		fmt.Fprintln(w.Err, "xrayctl: refused: "+r.Error())
+		return ExitRefused
+	}
+	fmt.Fprintln(w.Err, "xrayctl: "+err.Error())
+	return ExitFailure
+}
+
+func dispatch(ctx context.Context, args []string, w World) error {
+	o, rest, err := parse(args)
+	switch {
+	case err != nil:
+		return err
+	case len(rest) == 0 && o.help, len(rest) == 1 && rest[0] == "help":
+		return help(w.Out)
+	case len(rest) == 0:
+		_ = help(w.Err)
+		return usage{"which command?"}
+	}
+	if rest[0] == "help" {
+		rest, o.help = rest[1:], true
+	}
+	c, err := find(rest[0])
+	if err != nil {
+		return err
+	}
+	if o.help {
+		return helpOf(w.Out, c)
+	}
+	for name := range o.given {
+		if !common(name) && !slices.Contains(c.flags, name) {
+			return usage{fmt.Sprintf("%s has no option --%s; xrayctl help %s shows those it has", c.name, name, c.name)}
+		}
+	}
+	a, err := connect(o, w.Env)
+	if err != nil && c.name != "completion" && o.text["file"] == "" {
+		return err
+	}
+	return c.do(ctx, &call{World: w, api: a, options: o, args: rest[1:]})
+}
+
+func find(name string) (command, error) {
+	all := commands()
+	if i := slices.IndexFunc(all, func(c command) bool { return c.name == name }); i >= 0 {
+		return all[i], nil
+	}
+	var near []string
+	for _, c := range all {
+		if strings.HasPrefix(c.name, name) || strings.HasPrefix(name, c.name) {
+			near = append(near, c.name)
+		}
+	}
+	text := fmt.Sprintf("there is no command %q", name)
+	if len(near) > 0 {
+		text += ": did you mean " + strings.Join(near, " or ") + "?"
+	}
+	return command{}, usage{text + " xrayctl help lists them"}
+}
