@@ -61,7 +61,7 @@ func BenchmarkSpeed(b *testing.B) {
 
 func benchStack(b *testing.B) *stack {
 	b.Helper()
-	s, err := newStack()
+	s, err := newStack("")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"xrayrunner/internal/pgtest"
 )
 
 // The throw-away users, as scripts/quickstart has them.
@@ -35,7 +37,13 @@ var binaries string
 
 func TestMain(m *testing.M) { os.Exit(withBinaries(m)) }
 
-func withBinaries(m *testing.M) int {
+func withBinaries(m *testing.M) (code int) {
+	defer func() {
+		if err := pgtest.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
+	}()
 	dir, err := os.MkdirTemp("/tmp", "xray-stories-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -45,7 +53,7 @@ func withBinaries(m *testing.M) int {
 	binaries = filepath.Join(dir, "bin")
 	for _, cmd := range [][]string{
 		{"chmod", "755", dir},
-		{"go", "build", "-o", binaries + "/", "./api", "./api/internal/nospawn/spawnprobe", "./runner", "./manifests/cmd/manifestgen"},
+		{"go", "build", "-o", binaries + "/", "./api", "./api/cmd/xrayctl", "./api/internal/nospawn/spawnprobe", "./runner", "./manifests/cmd/manifestgen"},
 		{"runner/internal/sandbox/shim/build.sh", filepath.Join(binaries, "xray-shim")},
 	} {
 		if out, err := exec.Command(cmd[0], cmd[1:]...).CombinedOutput(); err != nil {
@@ -59,6 +67,7 @@ func withBinaries(m *testing.M) int {
 // stack is one api and one runner with folders of their own.
 type stack struct {
 	dir, url    string
+	db          string // of the api: its DSN
 	port        int
 	runner, api *process
 }
@@ -69,12 +78,16 @@ type process struct {
 }
 
 // newStack lays out a copy of the shipped skills and manifest that a story may change.
-func newStack() (*stack, error) {
+// An empty db is SQLite in the stack's folder.
+func newStack(db string) (*stack, error) {
 	dir, err := os.MkdirTemp("/tmp", "xray-story-")
 	if err != nil {
 		return nil, err
 	}
-	s := &stack{dir: dir}
+	s := &stack{dir: dir, db: db}
+	if db == "" {
+		s.db = "sqlite:" + filepath.Join(dir, "data", "xray.db")
+	}
 	if err := os.CopyFS(filepath.Join(dir, "skills"), os.DirFS("runner/skills")); err != nil {
 		return nil, err
 	}
@@ -140,7 +153,7 @@ func (s *stack) startAPI(extra ...string) error {
 	}
 	s.url = fmt.Sprintf("http://127.0.0.1:%d", s.port)
 	env := []string{"PATH=/usr/bin:/bin", fmt.Sprintf("XRAY_LISTEN=127.0.0.1:%d", s.port), "XRAY_SKILL_RUNNER_URL=unix:" + s.socket(),
-		"XRAY_DB=sqlite:" + filepath.Join(s.dir, "data", "xray.db"), "XRAY_MANIFEST=" + filepath.Join(s.dir, "manifest.json"),
+		"XRAY_DB=" + s.db, "XRAY_MANIFEST=" + filepath.Join(s.dir, "manifest.json"),
 		"XRAY_SKILLS_DIR=" + filepath.Join(s.dir, "skills"), "XRAY_UNLOCK_DANGEROUS_TOOLS=1",
 		"XRAY_AGENT_TOKEN=" + agentToken, "XRAY_VIEWER_TOKEN=" + viewerToken, "XRAY_OPERATOR_TOKEN=" + operatorToken}
 	attr := &syscall.SysProcAttr{}
@@ -234,7 +247,7 @@ func (s *stack) close() {
 // started gives a test a running pair.
 func started(t *testing.T, runnerEnv ...string) *stack {
 	t.Helper()
-	s, err := newStack()
+	s, err := newStack("")
 	if err != nil {
 		t.Fatal(err)
 	}

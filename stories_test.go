@@ -19,9 +19,12 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rogpeppe/go-internal/testscript"
 	_ "modernc.org/sqlite"
+
+	"xrayrunner/internal/pgtest"
 )
 
 // TestStories runs testdata/stories: both real binaries under throw-away users, a real MCP client, a real database.
@@ -30,12 +33,34 @@ import (
 // operator TOOL [JSON], turn NAME, session, rest ROLE METHOD PATH [BODY], post BODY, burst N BODY, sql STATEMENT,
 // append FILE TEXT, generate, "agent& TOOL JSON" with agent-answer, busy N, ended OUTCOME [N]. What they print goes to stdout; "!" expects a tool's isError or a status from 400.
 func TestStories(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir:                "testdata/stories",
+	p := storyParams(nil)
+	p.Dir = "testdata/stories"
+	testscript.Run(t, p)
+}
+
+// TestStoriesOnPostgreSQL runs those that are about what the store keeps on the other store.
+func TestStoriesOnPostgreSQL(t *testing.T) {
+	if !pgtest.Installed() {
+		t.Skip("PostgreSQL is not installed; scripts/install-missing installs it")
+	}
+	p := storyParams(func() string { return pgtest.Database(t) })
+	for _, name := range []string{"opening", "stops", "operator", "quotas", "tokens"} {
+		p.Files = append(p.Files, filepath.Join("testdata", "stories", name+".txtar"))
+	}
+	testscript.Run(t, p)
+}
+
+// storyParams are what both have in common; db gives a new store, nil is SQLite.
+func storyParams(db func() string) testscript.Params {
+	return testscript.Params{
 		TestWork:           false,
 		RequireUniqueNames: true,
 		Setup: func(env *testscript.Env) error {
-			s, err := newStack()
+			dsn := ""
+			if db != nil {
+				dsn = db()
+			}
+			s, err := newStack(dsn)
 			if err != nil {
 				return err
 			}
@@ -44,6 +69,8 @@ func TestStories(t *testing.T) {
 			env.Setenv("STACK", s.dir)
 			env.Setenv("SOCKET", s.socket())
 			env.Setenv("BIN", binaries)
+			env.Setenv("PATH", binaries+":"+os.Getenv("PATH"))
+			env.Setenv("XRAYCTL_TOKEN", operatorToken)
 			env.Setenv("DEEP", strings.Repeat("[", 200)+strings.Repeat("]", 200))
 			env.Setenv("BYTES4096", strings.Repeat("x", 4096))
 			env.Defer(func() { st.disconnect(); s.close() })
@@ -55,7 +82,7 @@ func TestStories(t *testing.T) {
 			"rest": cmdREST, "post": cmdPost, "burst": cmdBurst, "sql": cmdSQL, "append": cmdAppend, "generate": cmdGenerate, "session": cmdSession,
 			"runner-again": cmdRunnerAgain, "agent&": cmdAgentStart, "agent-answer": cmdAgentAnswer, "busy": cmdBusy, "ended": cmdEnded,
 		},
-	})
+	}
 }
 
 // story is a stack and the MCP clients that stay connected throughout.
@@ -109,6 +136,7 @@ func cmdAPI(ts *testscript.TestScript, neg bool, args []string) {
 	start := func(env []string) error {
 		err := s.startAPI(env...)
 		ts.Setenv("URL", s.url)
+		ts.Setenv("XRAYCTL_URL", s.url)
 		return err
 	}
 	control(ts, neg, args, start, func(sig os.Signal) error { return s.api.end(sig) })
@@ -316,7 +344,11 @@ func cmdBurst(ts *testscript.TestScript, _ bool, args []string) {
 
 // cmdSQL changes the store behind the api's back.
 func cmdSQL(ts *testscript.TestScript, _ bool, args []string) {
-	db, err := sql.Open("sqlite", "file:"+filepath.Join(of(ts).dir, "data", "xray.db")+"?_pragma=busy_timeout(5000)")
+	driver, dsn := "pgx", of(ts).db
+	if path, ok := strings.CutPrefix(dsn, "sqlite:"); ok {
+		driver, dsn = "sqlite", "file:"+path+"?_pragma=busy_timeout(5000)"
+	}
+	db, err := sql.Open(driver, dsn)
 	ts.Check(err)
 	defer db.Close()
 	_, err = db.Exec(args[0])
