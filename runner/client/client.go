@@ -91,7 +91,11 @@ func (c *Client) Run(ctx context.Context, req protocol.RunRequest, manifestDiges
 	if err := e.Encode(req); err != nil {
 		return nil, nil, fmt.Errorf("%w: BUG: %w", ErrUnavailable, err)
 	}
-	status, answer, err := c.do(ctx, http.MethodPost, protocol.PathRun, &body, manifestDigest)
+	parent := ""
+	if req.Trace != "" {
+		parent = protocol.Traceparent(req.Trace, req.RunID)
+	}
+	status, answer, err := c.do(ctx, http.MethodPost, protocol.PathRun, &body, manifestDigest, parent)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,7 +118,7 @@ func (c *Client) Run(ctx context.Context, req protocol.RunRequest, manifestDiges
 
 // Health asks how the runner is.
 func (c *Client) Health(ctx context.Context) (*protocol.Health, error) {
-	_, answer, err := c.do(ctx, http.MethodGet, protocol.PathHealthz, nil, "")
+	_, answer, err := c.do(ctx, http.MethodGet, protocol.PathHealthz, nil, "", "")
 	if err != nil {
 		return nil, err
 	}
@@ -127,14 +131,14 @@ func (c *Client) Health(ctx context.Context) (*protocol.Health, error) {
 
 // Metrics fetches the runner's series as text.
 func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
-	status, answer, err := c.do(ctx, http.MethodGet, protocol.PathMetrics, nil, "")
+	status, answer, err := c.do(ctx, http.MethodGet, protocol.PathMetrics, nil, "", "")
 	if err == nil && status != http.StatusOK {
 		err = fmt.Errorf("runner answered %d", status)
 	}
 	return answer, err
 }
 
-func (c *Client) do(ctx context.Context, method, path string, body io.Reader, digest string) (int, []byte, error) {
+func (c *Client) do(ctx context.Context, method, path string, body io.Reader, digest, parent string) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return 0, nil, fmt.Errorf("%w: BUG: %w", ErrUnavailable, err)
@@ -143,6 +147,9 @@ func (c *Client) do(ctx context.Context, method, path string, body io.Reader, di
 	req.Header.Set("Content-Type", protocol.TypeJSON)
 	if digest != "" {
 		req.Header.Set(protocol.HeaderManifest, digest)
+	}
+	if parent != "" {
+		req.Header.Set(protocol.HeaderTrace, parent)
 	}
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)

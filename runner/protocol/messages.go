@@ -38,6 +38,7 @@ type RunRequest struct {
 	Script    string          `json:"script"`
 	Input     json.RawMessage `json:"input"`
 	TimeoutMS int64           `json:"timeout_ms,omitempty"` // set by the api only; can shorten, never lengthen
+	Trace     string          `json:"-"`                    // the id of HeaderTrace; "" when there is none
 }
 
 // TextInput puts judged bytes into the string form of RunRequest.Input. An encoder would fold the white space of

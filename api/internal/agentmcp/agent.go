@@ -37,6 +37,11 @@ func TokenInfo(t store.Token) *auth.TokenInfo {
 
 func callerOf(req *mcp.CallToolRequest) calls.Caller {
 	c := calls.Caller{Via: "mcp"}
+	if parent, ok := req.Params.Meta["traceparent"].(string); ok {
+		c.Trace = protocol.TraceID(parent)
+	} else if req.Extra != nil {
+		c.Trace = protocol.TraceID(req.Extra.Header.Get(protocol.HeaderTrace))
+	}
 	if req.Extra != nil && req.Extra.TokenInfo != nil {
 		if t, ok := req.Extra.TokenInfo.Extra[tokenKey].(store.Token); ok {
 			c.Token = t

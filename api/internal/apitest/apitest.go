@@ -141,6 +141,7 @@ type Runner struct {
 type Request struct {
 	protocol.RunRequest
 	Judged string // the text inside Input
+	Parent string // traceparent
 	Digest string
 }
 
@@ -209,7 +210,7 @@ func NewRunner(t testing.TB, digest string) *Runner {
 
 func (r *Runner) serve(w http.ResponseWriter, req *http.Request) {
 	var got Request
-	got.Digest = req.Header.Get(protocol.HeaderManifest)
+	got.Digest, got.Parent = req.Header.Get(protocol.HeaderManifest), req.Header.Get(protocol.HeaderTrace)
 	if err := json.NewDecoder(req.Body).Decode(&got.RunRequest); err != nil {
 		Send(w, protocol.NewProblem(protocol.BadRequest, err.Error()))
 		return

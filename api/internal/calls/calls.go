@@ -44,6 +44,7 @@ type Service struct {
 type Caller struct {
 	Token store.Token
 	Via   string // "rest" or "mcp"
+	Trace string // the caller's own trace id; "" when it sent none
 }
 
 // Answer is what a call gave. Refused is set when nothing was done; then the rest is empty.
@@ -179,12 +180,20 @@ func (s *Service) post(ctx context.Context, call store.Call, timeoutMS int) (*pr
 	defer cancel()
 	return s.Runner.Run(ctx, protocol.RunRequest{
 		RunID: call.ID, Session: call.Session, Turn: call.Turn, Skill: call.Skill, Script: call.Script,
-		Input: protocol.TextInput(call.Input), TimeoutMS: int64(timeoutMS),
+		Input: protocol.TextInput(call.Input), TimeoutMS: int64(timeoutMS), Trace: call.Trace,
 	}, s.Lock.Digest())
 }
 
 func (s *Service) call(c Caller, sess store.Session, tool string) store.Call {
-	return store.Call{ID: newID(), Session: sess.ID, Turn: sess.Turn, Token: c.Token.Name, Role: c.Token.Role, Caller: c.Via, Tool: tool}
+	return store.Call{ID: newID(), Session: sess.ID, Turn: sess.Turn, Token: c.Token.Name, Role: c.Token.Role, Caller: c.Via, Tool: tool, Trace: traceOf(c, sess)}
+}
+
+// traceOf joins what belongs to one turn, also when the caller sends no trace of its own.
+func traceOf(c Caller, sess store.Session) string {
+	if c.Trace != "" || sess.ID == "" {
+		return c.Trace
+	}
+	return protocol.TurnTrace(sess.ID, sess.Turn)
 }
 
 // newID is a UUIDv7, as the runner wants it: its time stamp is what lets a replay be refused after a restart.

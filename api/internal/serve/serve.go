@@ -51,7 +51,7 @@ func Serve(ctx context.Context, environ []string, stderr io.Writer) error {
 	if err := prepare(ctx, cfg, db, log); err != nil {
 		return err
 	}
-	handler, err := build(cfg, lock, db, log)
+	handler, err := build(ctx, cfg, lock, db, log)
 	if err != nil {
 		return err
 	}
@@ -109,13 +109,13 @@ func prepare(ctx context.Context, cfg config.Config, db *store.DB, log *slog.Log
 	return nil
 }
 
-func build(cfg config.Config, lock *manifests.Lock, db *store.DB, log *slog.Logger) (http.Handler, error) {
+func build(ctx context.Context, cfg config.Config, lock *manifests.Lock, db *store.DB, log *slog.Logger) (http.Handler, error) {
 	runner, err := client.New(cfg.RunnerURL, cfg.RunnerToken)
 	if err != nil {
 		return nil, err
 	}
 	s := &server.Server{
-		Log: log, Version: Version,
+		Log: log, Version: Version, Closing: ctx.Done(),
 		Calls: &calls.Service{Log: log, Lock: lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: cfg.Unlock},
 		Desk:  &operate.Desk{Lock: lock, Store: db, Unlock: cfg.Unlock, SkillsDir: cfg.SkillsDir, Runner: runner, NoSpawn: nospawn.Check, Version: Version},
 	}

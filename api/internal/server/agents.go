@@ -7,7 +7,6 @@ import (
 
 	"github.com/labstack/echo/v4"
 
-	"xrayrunner/api/internal/calls"
 	"xrayrunner/api/internal/store"
 	"xrayrunner/guard"
 	"xrayrunner/runner/protocol"
@@ -72,17 +71,17 @@ func (s *Server) newTurn(c echo.Context) error {
 	return s.showSession(c, sess)
 }
 
-// availableSkills is the block for a system prompt. It is not a call of the agent, so it is not in the record.
+// availableSkills is the block for a system prompt.
 func (s *Server) availableSkills(c echo.Context) error {
 	sess, err := s.Calls.RESTSession(c.Request().Context(), caller(c), c.Param("id"), "")
 	if err != nil {
 		return err
 	}
-	set, err := s.Calls.Offer(c.Request().Context())
+	block, err := s.Calls.Inject(c.Request().Context(), caller(c), sess)
 	if err != nil {
 		return err
 	}
-	return c.String(http.StatusOK, calls.AvailableSkills(calls.Summaries(set.For(sess))))
+	return c.String(http.StatusOK, block)
 }
 
 type runBody struct {

@@ -56,7 +56,9 @@ func tokenOf(c echo.Context) store.Token {
 	return t
 }
 
-func caller(c echo.Context) calls.Caller { return calls.Caller{Token: tokenOf(c), Via: "rest"} }
+func caller(c echo.Context) calls.Caller {
+	return calls.Caller{Token: tokenOf(c), Via: "rest", Trace: protocol.TraceID(c.Request().Header.Get(protocol.HeaderTrace))}
+}
 
 // withToken hands our token to the MCP SDK in its own form; it then binds transport sessions to it.
 func withToken(next http.Handler, t store.Token) http.Handler {

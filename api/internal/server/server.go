@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -31,6 +32,9 @@ type Server struct {
 	Calls   *calls.Service
 	Desk    *operate.Desk
 	Version string
+	Closing <-chan struct{} // closed when the api stops: streams that never end by themselves end then; nil: never
+
+	followers atomic.Int32
 }
 
 // maxBody bounds a request of /v1 and /mcp: 4 KiB of input, escaped, and an envelope.
@@ -57,6 +61,7 @@ func (s *Server) Handler() http.Handler {
 	v1.GET("/skills/:name", s.load, agents...)
 
 	s.operations(e)
+	v1.GET("/events", s.events, s.role(store.RoleViewer, store.RoleOperator))
 	s.mount(e, "/mcp", agentmcp.Agent(s.Calls, s.Version), store.RoleAgent)
 	s.mount(e, "/mcp/operator", agentmcp.Operator(s.Desk, s.Version, s.Log), store.RoleOperator)
 	origins := http.NewCrossOriginProtection()

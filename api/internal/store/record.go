@@ -31,7 +31,7 @@ func openedBody(c Call, v Verdict) map[string]any {
 	}
 	b := map[string]any{
 		"session": c.Session, "turn": c.Turn, "tool": c.Tool, "skill": Storable(c.Skill), "script": Storable(c.Script), "decision": decision,
-		"rule": v.Rule, "code": v.Code, "reason": Storable(v.Reason), "token": c.Token, "caller": c.Caller, "role": string(c.Role), "host": hostname(),
+		"rule": v.Rule, "code": v.Code, "reason": Storable(v.Reason), "token": c.Token, "caller": c.Caller, "role": string(c.Role), "host": hostname(), "trace": c.Trace,
 	}
 	if c.Role == RoleAgent { // an agent acts for the system, not for a person of ours
 		b["user"], b["role"] = 0, "system"
@@ -43,7 +43,7 @@ func openedBody(c Call, v Verdict) map[string]any {
 // closedBody repeats who and what, so that each line of the record can be read alone.
 func closedBody(opened map[string]any, cl Closing) map[string]any {
 	b := map[string]any{"outcome": cl.Outcome, "error": Storable(cl.Error), "duration_ms": float64(cl.Duration.Microseconds()) / 1000}
-	for _, k := range []string{"session", "turn", "tool", "skill", "script", "decision", "token", "caller", "role", "user", "host"} {
+	for _, k := range []string{"session", "turn", "tool", "skill", "script", "decision", "token", "caller", "role", "user", "host", "trace"} {
 		if v, ok := opened[k]; ok {
 			b[k] = v
 		}

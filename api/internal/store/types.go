@@ -81,6 +81,7 @@ type Call struct {
 	Skill   string
 	Script  string
 	Input   []byte // judged bytes; cut to 4 KiB in the record, with their digest
+	Trace   string // W3C trace id: one for all that belongs to a turn, or the caller's own
 	Counts  bool   // an allowed call takes one place of turn, session and day (skill_run)
 }
 

@@ -18,7 +18,7 @@ func (s *Server) finished(req *protocol.RunRequest, r *protocol.Result) {
 	if r.Outcome == protocol.SandboxError {
 		level = slog.LevelError
 	}
-	s.Log.Log(context.Background(), level, "run finished", "run_id", r.RunID, "session", req.Session, "turn", req.Turn, "skill", req.Skill, "script", req.Script,
+	s.Log.Log(context.Background(), level, "run finished", "run_id", r.RunID, "trace_id", req.Trace, "session", req.Session, "turn", req.Turn, "skill", req.Skill, "script", req.Script,
 		"outcome", r.Outcome, "exit_code", r.ExitCode, "signal", r.Signal, "wall_ms", r.Usage.WallMS, "cpu_ms", r.Usage.CPUMS,
 		"max_rss_bytes", r.Usage.MaxRSSBytes, "queued_ms", r.Usage.QueuedMS, "detail", r.Detail)
 	s.metrics.runs.WithLabelValues(req.Skill, req.Script, string(r.Outcome)).Inc()
@@ -34,7 +34,7 @@ func (s *Server) logRefusal(req *protocol.RunRequest, p *protocol.Problem) {
 			script = req.Script
 		}
 	}
-	s.Log.Warn("run refused", "run_id", req.RunID, "session", req.Session, "turn", req.Turn, "skill", skill, "script", script, "code", p.Code)
+	s.Log.Warn("run refused", "run_id", req.RunID, "trace_id", req.Trace, "session", req.Session, "turn", req.Turn, "skill", skill, "script", script, "code", p.Code)
 }
 
 // metrics are the runner's own registry; labels come from closed sets only.

@@ -74,6 +74,7 @@ func (s *Server) decode(w http.ResponseWriter, r *http.Request) (*protocol.RunRe
 	if err := manifests.DecodeStrict(body, &req); err != nil {
 		return nil, envelopeProblem(err)
 	}
+	req.Trace = protocol.TraceID(r.Header.Get(protocol.HeaderTrace))
 	return &req, checkNames(&req)
 }
 
