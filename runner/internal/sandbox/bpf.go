@@ -110,12 +110,13 @@ func (r rule) code() []unix.SockFilter {
 
 // code of one check: falls through when it holds, else jumps over the next `miss` instructions.
 func (c check) code(miss int) []unix.SockFilter {
-	code := []unix.SockFilter{load(offsetArgs + 8*c.argument)}
+	code := []unix.SockFilter{load(offsetArgs + 8*c.argument + c.half)}
 	if c.mask != all {
 		code = append(code, unix.SockFilter{Code: unix.BPF_ALU | unix.BPF_AND | unix.BPF_K, K: c.mask})
 	}
-	for i, value := range c.values {
-		rest := len(c.values) - 1 - i // comparisons after this one
+	operands := c.operands()
+	for i, operand := range operands {
+		rest := len(operands) - 1 - i // comparisons after this one
 		equal, other := uint8(rest), uint8(0)
 		if c.not {
 			equal = uint8(rest + miss)
@@ -123,9 +124,33 @@ func (c check) code(miss int) []unix.SockFilter {
 		if rest == 0 && !c.not {
 			other = uint8(miss)
 		}
-		code = append(code, jump(unix.BPF_JEQ, value, equal, other))
+		code = append(code, jump(unix.BPF_JEQ|operand.mark, operand.value, equal, other))
 	}
 	return code
+}
+
+// Marks on a comparison whose operand only the child knows: the shim puts its own process number there, or the negative
+// of it (its process group as kill(2) names it), and takes the mark off (shim/confine.c). No instruction has these bits,
+// so the kernel refuses a filter in which one was forgotten, and the run ends before its program.
+const (
+	markPID   = 1 << 15
+	markGroup = 1 << 14
+)
+
+type operand struct {
+	mark  uint16
+	value uint32
+}
+
+func (c check) operands() []operand {
+	var out []operand
+	for _, value := range c.values {
+		out = append(out, operand{value: value})
+	}
+	for _, mark := range c.own {
+		out = append(out, operand{mark: mark})
+	}
+	return out
 }
 
 func load(offset uint32) unix.SockFilter {

@@ -130,6 +130,34 @@ var filterRows = []filterRow{
 	{"ioctl", [6]uint64{0, unix.TIOCSTI}, eperm, eperm},
 	{"ioctl", [6]uint64{0, unix.TIOCSTI | high}, eperm, eperm}, // CVE-2019-7303
 	{"ioctl", [6]uint64{0, unix.TIOCLINUX}, eperm, eperm},
+	{"ioctl", [6]uint64{0, unix.SIOCSPGRP}, eperm, eperm},
+	{"ioctl", [6]uint64{0, fioSetOwn}, eperm, eperm},
+	{"ioctl", [6]uint64{0, unix.TIOCINQ}, allow, allow},
+
+	{"kill", [6]uint64{childPID, 15}, allow, allow},
+	{"kill", [6]uint64{childPID | high, 15}, allow, allow}, // is the same pid_t
+	{"kill", [6]uint64{childPID + 1, 15}, eperm, allow},
+	{"kill", [6]uint64{1, 15}, eperm, allow},
+	{"kill", [6]uint64{0, 15}, allow, allow},
+	{"kill", [6]uint64{1<<32 - childPID, 15}, allow, allow},
+	{"kill", [6]uint64{1<<64 - childPID, 15}, allow, allow},
+	{"kill", [6]uint64{1<<64 - 1, 15}, eperm, allow},
+	{"kill", [6]uint64{1<<32 - 1, 15}, eperm, allow},
+	{"tkill", [6]uint64{childPID, 15}, allow, allow},
+	{"tkill", [6]uint64{1, 15}, eperm, allow},
+	{"tgkill", [6]uint64{childPID, 4712, 15}, allow, allow},
+	{"tgkill", [6]uint64{1, 1, 15}, eperm, allow},
+	{"rt_sigqueueinfo", [6]uint64{childPID}, allow, allow},
+	{"rt_sigqueueinfo", [6]uint64{1}, eperm, allow},
+	{"rt_tgsigqueueinfo", [6]uint64{childPID}, allow, allow},
+	{"rt_tgsigqueueinfo", [6]uint64{1}, eperm, allow},
+
+	{"truncate", [6]uint64{}, allow, allow},
+	{"ftruncate", [6]uint64{}, allow, allow},
+	{"utimensat", [6]uint64{3, 0}, allow, allow},
+	{"utimensat", [6]uint64{3, 8}, refuse(0), refuse(0)},
+	{"utimensat", [6]uint64{3, high}, refuse(0), refuse(0)}, // a pointer has a high half
+	{"utimes", [6]uint64{}, refuse(0), refuse(0)},
 	{"prctl", [6]uint64{unix.PR_SET_NAME}, allow, allow},
 	{"prctl", [6]uint64{unix.PR_GET_SECCOMP}, allow, allow},
 	{"prctl", [6]uint64{unix.PR_SET_SECCOMP}, eperm, eperm},
@@ -144,8 +172,65 @@ var filterRows = []filterRow{
 const pthread = unix.CLONE_VM | unix.CLONE_FS | unix.CLONE_FILES | unix.CLONE_SIGHAND | unix.CLONE_THREAD |
 	unix.CLONE_SYSVSEM | unix.CLONE_SETTLS | unix.CLONE_PARENT_SETTID | unix.CLONE_CHILD_CLEARTID
 
+// childPID is what the shim puts in place of the marks.
+const childPID = 4711
+
+// completed is the filter as the shim loads it: confine.c, fill_in_own_number.
+func completed(program []unix.SockFilter) []unix.SockFilter {
+	out := slices.Clone(program)
+	for i := range out {
+		switch {
+		case out[i].Code&markPID != 0:
+			out[i].K = childPID
+		case out[i].Code&markGroup != 0:
+			out[i].K = 1<<32 - childPID
+		}
+		out[i].Code &^= markPID | markGroup
+	}
+	return out
+}
+
+// The terms on a current kernel, with one process and with several.
+var (
+	single  = terms{scoped: true, truncates: true}
+	several = terms{processes: true, scoped: true, truncates: true}
+)
+
+// A filter whose marks are still there is no filter: the kernel must not take it.
+func TestMarksAreNoInstructions(t *testing.T) {
+	program := assemble(policy(single))
+	c := call{number: numbers["kill"], arch: nativeArch, args: [6]uint64{childPID}}
+	if got, err := evaluate(program, c); err == nil {
+		t.Errorf("evaluated to %#x", got)
+	}
+	if got, err := evaluate(completed(program), c); err != nil || got != allow {
+		t.Errorf("completed: %#x, %v", got, err)
+	}
+}
+
+// The same rows as they are without Landlock's scope and its check of truncate (Linux 6.1).
+func TestFilterRowsOfOldKernels(t *testing.T) {
+	many := completed(assemble(policy(terms{processes: true})))
+	for _, row := range filterRows {
+		number, ok := numbers[row.name]
+		if !ok {
+			continue
+		}
+		want := row.many
+		switch row.name {
+		case "kill", "tkill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo":
+			want = row.one // children share the filter of the first process
+		case "truncate":
+			want = eperm
+		}
+		if got, err := evaluate(many, call{number: number, arch: nativeArch, args: row.args}); err != nil || got != want {
+			t.Errorf("%s %x: got %#x, want %#x, %v", row.name, row.args, got, want, err)
+		}
+	}
+}
+
 func TestFilterRows(t *testing.T) {
-	one, many := assemble(policy(false)), assemble(policy(true))
+	one, many := completed(assemble(policy(single))), completed(assemble(policy(several)))
 	for _, row := range filterRows {
 		if _, ok := numbers[row.name]; !ok {
 			continue // not on this architecture
@@ -159,7 +244,7 @@ func TestFilterRows(t *testing.T) {
 			}
 		}
 	}
-	for name := range checked(false) {
+	for name := range checked(single) {
 		rows := slices.ContainsFunc(filterRows, func(row filterRow) bool { return row.name == name })
 		if !rows {
 			t.Errorf("%s has a rule of its own and no row", name)
@@ -169,15 +254,15 @@ func TestFilterRows(t *testing.T) {
 
 // Every number there can be answers what its rule says, and the tree says the same as the table.
 func TestFilterIsTheTable(t *testing.T) {
-	for _, processes := range []bool{false, true} {
-		rules := policy(processes)
+	for _, on := range []terms{single, several, {}, {processes: true}} {
+		rules := policy(on)
 		byNumber := map[uint32]rule{}
 		for name, r := range rules {
 			if number, ok := numbers[name]; ok {
 				byNumber[number] = r
 			}
 		}
-		program := assemble(rules)
+		program := completed(assemble(rules))
 		if len(program) > 1000 {
 			t.Errorf("%d instructions", len(program))
 		}
@@ -198,7 +283,7 @@ func TestFilterIsTheTable(t *testing.T) {
 }
 
 func TestForeignTablesKill(t *testing.T) {
-	program := assemble(policy(true))
+	program := completed(assemble(policy(several)))
 	for _, c := range []call{
 		{number: numbers["read"], arch: unix.AUDIT_ARCH_I386},
 		{number: numbers["read"], arch: unix.AUDIT_ARCH_ARM},
@@ -215,7 +300,7 @@ func TestForeignTablesKill(t *testing.T) {
 // A name in two lists would be decided by map order; one that no architecture has is a typing error.
 func TestPolicyNames(t *testing.T) {
 	seen := map[string]int{}
-	for name := range checked(true) {
+	for name := range checked(several) {
 		seen[name]++
 	}
 	for _, list := range []string{allowed, dangerous, noXattr, noInotify, pretended} {

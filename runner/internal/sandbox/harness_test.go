@@ -151,20 +151,21 @@ func noStrangers(t testing.TB) {
 // waiter is a run that is known to have started and ends when it is told to, and not by the clock.
 type waiter struct {
 	fifo string
+	pid  int // of the script
 	done chan Exit
 	err  error
 }
 
 func newWaiter(t testing.TB, s Sandbox, processes int) *waiter {
 	t.Helper()
-	spec := shell(t, "echo up >&2; read line < fifo")
+	spec := shell(t, "echo $$ >&2; read line < fifo")
 	spec.Limits.Processes = processes
 	w := &waiter{fifo: filepath.Join(spec.Dir, "fifo"), done: make(chan Exit, 1)}
 	if err := syscall.Mkfifo(w.fifo, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	up := make(chan struct{})
-	spec.OnStderr = func(string, time.Duration) { close(up) }
+	spec.OnStderr = func(line string, _ time.Duration) { w.pid, _ = strconv.Atoi(line); close(up) }
 	go func() {
 		exit, err := s.Run(context.WithoutCancel(t.Context()), spec)
 		w.err = err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // Names of the layers, in the order in which the posture lists them.
@@ -16,6 +18,7 @@ const (
 	layerNet      = "landlock_net"
 	layerScope    = "landlock_scope"
 	layerSeccomp  = "seccomp"
+	layerSignals  = "signals"
 	layerSweep    = "sweep"
 )
 
@@ -31,6 +34,7 @@ func (p *prober) probe() (inForce, Posture, error) {
 	if _, err := p.attempt(force); err != nil {
 		return inForce{}, Posture{}, fmt.Errorf("%w: all layers together: %w", ErrProbe, err)
 	}
+	p.trySignals(control, force, &posture)
 	p.trySweep(force, &posture)
 	return force, posture, nil
 }
@@ -77,6 +81,9 @@ func expect(seen facts, name string, want int) string {
 // hold is not asked of the runs.
 func (p *prober) tryLandlock(control facts, force *inForce, posture *Posture) {
 	abi, err := landlockABI()
+	if p.oldABI > 0 {
+		abi = min(abi, p.oldABI)
+	}
 	handled := handledBy(abi)
 	var seen facts
 	if err == nil {
@@ -111,7 +118,10 @@ func since(abi, needed int, kernel, reason string) string {
 }
 
 func (p *prober) trySeccomp(control facts, force *inForce, posture *Posture) {
-	one, many := assemble(policy(false)), assemble(policy(true))
+	on := terms{scoped: force.landlock.scope != 0, truncates: force.landlock.fs&unix.LANDLOCK_ACCESS_FS_TRUNCATE != 0}
+	one := assemble(policy(on))
+	on.processes = true
+	many := assemble(policy(on))
 	seen, err := p.attempt(inForce{one: one, many: many})
 	reason := seen.refused(control, syscall.EPERM, "unix_socket", "memfd_create")
 	if err != nil {
@@ -120,6 +130,30 @@ func (p *prober) trySeccomp(control facts, force *inForce, posture *Posture) {
 	if posture.add(layerSeccomp, "", reason) {
 		force.one, force.many = one, many
 	}
+}
+
+// trySignals looks whether a run reaches its parent (the runner, or the supervisor), and must reach itself: with one
+// process, which the filter alone holds, and with several, which Landlock's scope holds or else the filter.
+func (p *prober) trySignals(control facts, force inForce, posture *Posture) {
+	detail := "filter"
+	if force.landlock.scope != 0 {
+		detail = "scope"
+	}
+	reason := ""
+	for _, processes := range []int{1, 8} {
+		seen, err := p.attemptAs(force, processes)
+		if err != nil {
+			reason = err.Error()
+			break
+		}
+		if reason = seen.refused(control, syscall.EPERM, "signal_parent"); reason == "" {
+			reason = expect(seen, "signal_self", 0)
+		}
+		if reason != "" {
+			break
+		}
+	}
+	posture.add(layerSignals, detail, reason)
 }
 
 // trySweep leaves a process behind that left its session, and looks for it.

@@ -44,7 +44,7 @@ func TestAllAreConfined(t *testing.T) {
 	want := facts{
 		"no_new_privs": 1, "seccomp": 2, "open_files": probeFiles, "oom_score_adj": -1, // -1: /proc is out of reach
 		"read_outside": 13, "write_outside": 13, "write_inside": 0, "tcp_bind": 1, "tcp_connect": 1,
-		"abstract_socket": 1, "unix_socket": 1, "memfd_create": 1, "signal_parent": 1,
+		"abstract_socket": 1, "unix_socket": 1, "memfd_create": 1, "signal_parent": 1, "signal_self": 0,
 	}
 	var confined atomic.Int64
 	const runs = 500

@@ -7,6 +7,9 @@ type Config struct {
 	// ProbeDir is where New makes a folder for the time of its probes. It must be a place that runs cannot see, such as
 	// the parent of the working folders. Empty: the system's temporary folder.
 	ProbeDir string
+	// LandlockABI, when above 0, is the highest ABI that is used: the sandbox as it is on an older kernel (2: Linux 6.1,
+	// 4: 6.8). For tests and for doctor --attack; no setting of the service reaches it.
+	LandlockABI int
 }
 
 // New tries every layer by doing and returns the sandbox that puts exactly the layers in force around each run. It fails

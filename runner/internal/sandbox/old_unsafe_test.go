@@ -89,7 +89,7 @@ func TestPostureNamesWhatIsMissing(t *testing.T) {
 		if err = errors.Join(err, json.Unmarshal(out, &layers)); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if len(layers) != 8 {
+		if len(layers) != 9 {
 			t.Errorf("%s: %d layers", name, len(layers))
 		}
 		for _, layer := range layers {

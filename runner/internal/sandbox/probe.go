@@ -21,6 +21,7 @@ type prober struct {
 	canary   string
 	listener net.Listener // abstract socket that must be out of reach
 	system   []grant
+	oldABI   int // Config.LandlockABI
 }
 
 // probeFiles is the limit on open files that the attempts must see.
@@ -35,7 +36,7 @@ func newProber(cfg Config) (*prober, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProbe, err)
 	}
-	p := &prober{shim: cfg.ShimPath, root: root, canary: filepath.Join(root, "canary"), system: system}
+	p := &prober{shim: cfg.ShimPath, root: root, canary: filepath.Join(root, "canary"), system: system, oldABI: cfg.LandlockABI}
 	p.listener, err = net.Listen("unix", "@xray-probe-"+rand.Text())
 	err = errors.Join(err, os.Mkdir(p.work(), 0o700), os.WriteFile(p.canary, []byte("outside"), 0o600))
 	if err != nil {
@@ -78,9 +79,11 @@ func (with facts) refused(without facts, want syscall.Errno, attempts ...string)
 }
 
 // attempt runs the probe in exactly these layers.
-func (p *prober) attempt(f inForce) (facts, error) {
+func (p *prober) attempt(f inForce) (facts, error) { return p.attemptAs(f, 1) }
+
+func (p *prober) attemptAs(f inForce, processes int) (facts, error) {
 	name := strings.TrimPrefix(p.listener.Addr().String(), "@")
-	exit, err := p.run(f, 1, p.canary, name)
+	exit, err := p.run(f, processes, p.canary, name)
 	return parseFacts(exit.Stdout), err
 }
 

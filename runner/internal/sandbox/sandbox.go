@@ -95,7 +95,7 @@ type Posture struct {
 
 // Layer is one protection as it was tried at start.
 type Layer struct {
-	Name    string // "no_new_privs", "rlimits", "oom_score_adj", "seccomp", "landlock", "landlock_net", "landlock_scope", "sweep"
+	Name    string // "no_new_privs", "rlimits", "oom_score_adj", "seccomp", "landlock", "landlock_net", "landlock_scope", "signals", "sweep"
 	Detail  string // for example "7" for the Landlock ABI
 	InForce bool
 	Reason  string // when not in force: the errno seen and what it means here

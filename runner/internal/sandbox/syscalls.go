@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"maps"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -15,20 +16,37 @@ type rule struct {
 
 // check looks at one argument: it holds when (argument & mask) is one of values, or with not when it is none of them.
 //
-// Only the low 32 bits are looked at. Every checked argument is an int, a pid_t or (clone) flags that the kernel
-// truncates, so that the high half does not exist for it; a filter that compares all 64 bits is passed by setting one
-// there (CVE-2019-7303: TIOCSTI in snapd).
+// Only the low 32 bits are looked at, except in a pointer. Every other checked argument is an int, a pid_t or (clone)
+// flags that the kernel truncates, so that the high half does not exist for it; a filter that compares all 64 bits is
+// passed by setting one there (CVE-2019-7303: TIOCSTI in snapd).
 type check struct {
 	argument uint32
 	mask     uint32
 	values   []uint32
+	own      []uint16 // markPID, markGroup: values that only the child knows
 	not      bool
+	half     uint32 // 4: the high 32 bits
 }
 
 const all = 0xffffffff
 
-func oneOf(argument uint32, values ...uint32) check  { return check{argument, all, values, false} }
-func noneOf(argument uint32, values ...uint32) check { return check{argument, all, values, true} }
+func oneOf(argument uint32, values ...uint32) check {
+	return check{argument: argument, mask: all, values: values}
+}
+
+func noneOf(argument uint32, values ...uint32) check {
+	return check{argument: argument, mask: all, values: values, not: true}
+}
+
+// masked holds when these bits of the argument are exactly value.
+func masked(argument, mask, value uint32) check {
+	return check{argument: argument, mask: mask, values: []uint32{value}}
+}
+
+// null holds for a pointer that is NULL: both halves are zero.
+func null(argument uint32) []check {
+	return []check{oneOf(argument, 0), {argument: argument, mask: all, values: []uint32{0}, half: 4}}
+}
 
 // pass allows the call when the checks hold and refuses it with EPERM when they do not.
 func pass(checks ...check) rule { return rule{checks, allow, refuse(unix.EPERM)} }
@@ -37,17 +55,15 @@ func pass(checks ...check) rule { return rule{checks, allow, refuse(unix.EPERM)}
 // facts/hardening.md D2, D3), by family. A call is here because something needs it, not because it seems harmless.
 const allowed = `
 	read write readv writev pread64 pwrite64 preadv pwritev preadv2 pwritev2 lseek close close_range open openat openat2
-	creat dup dup2 dup3 pipe pipe2 flock ftruncate truncate fallocate fadvise64 readahead fsync fdatasync
+	creat dup dup2 dup3 pipe pipe2 flock ftruncate fallocate fadvise64 readahead fsync fdatasync
 	sync_file_range syncfs sendfile copy_file_range stat fstat lstat newfstatat statx statfs fstatfs access faccessat
 	faccessat2 readlink readlinkat getdents getdents64 getcwd chdir fchdir mkdir mkdirat rmdir rename renameat renameat2
-	link linkat symlink symlinkat unlink unlinkat mknod mknodat fchown umask utime utimes
-	utimensat futimesat getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
+	link linkat symlink symlinkat unlink unlinkat mknod mknodat fchown umask getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr
 
 	mmap munmap mremap mprotect madvise msync mincore brk mlock munlock mlock2 membarrier pkey_alloc pkey_free
 	pkey_mprotect map_shadow_stack mseal
 
-	rt_sigaction rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigpending rt_sigtimedwait rt_sigqueueinfo
-	rt_tgsigqueueinfo sigaltstack kill tkill tgkill pause signalfd signalfd4 restart_syscall
+	rt_sigaction rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigpending rt_sigtimedwait sigaltstack pause signalfd signalfd4 restart_syscall
 
 	futex futex_waitv futex_wake futex_wait futex_requeue set_robust_list get_robust_list set_tid_address rseq
 	sched_yield sched_getaffinity sched_getparam sched_getscheduler sched_get_priority_max sched_get_priority_min
@@ -87,11 +103,11 @@ const noXattr = `setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexa
 // watchers in Python fall back to polling on ENOSYS.
 const noInotify = `inotify_init inotify_init1 inotify_add_watch inotify_rm_watch`
 
-// pretended are not made and answer success (an errno of 0). Landlock does not check chmod (landlock(7), "current
-// limitations") and scripts share the runner's uid, so a script that knows the path could take the runner's socket or
-// another skill's snapshot away from it. EPERM would break shutil.copy and tar; a mode means nothing to a run that is
-// alone in its folder.
-const pretended = `chmod fchmod fchmodat fchmodat2`
+// pretended are not made and answer success (an errno of 0). Landlock does not check chmod and utime (landlock(7),
+// "current limitations") and scripts share the runner's uid, so a script that knows the path could take the runner's
+// socket or another skill's snapshot away from it, or date its files. EPERM would break shutil.copy, cp -p and tar; a
+// mode or a time means nothing to a run that is alone in its folder. utimensat is made on an open file (see checked).
+const pretended = `chmod fchmod fchmodat fchmodat2 utime utimes futimesat`
 
 // namespaces are the CLONE_NEW* bits. CLONE_NEWTIME is among the bits of the exit signal (clone(2)).
 const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC |
@@ -104,19 +120,26 @@ const (
 	prSchedCore      = 62
 )
 
+// terms are what the table depends on beside the architecture.
+type terms struct {
+	processes bool // the run may fork
+	scoped    bool // Landlock keeps its signals inside the run
+	truncates bool // Landlock checks truncate(2)
+}
+
 // checked are the calls whose arguments decide.
-func checked(processes bool) map[string]rule {
+func checked(on terms) map[string]rule {
 	rules := map[string]rule{
 		// Threads use clone too. clone3 passes its flags in memory, where a filter cannot read them; ENOSYS makes libc
 		// use clone, EPERM would break thread start (moby#42680).
-		"clone":  pass(check{0, namespaces, []uint32{0}, false}, check{0, unix.CLONE_THREAD, []uint32{unix.CLONE_THREAD}, false}),
+		"clone":  pass(masked(0, namespaces, 0), masked(0, unix.CLONE_THREAD, unix.CLONE_THREAD)),
 		"clone3": {then: refuse(unix.ENOSYS)},
 		"fork":   {then: refuse(unix.EPERM)},
 		"vfork":  {then: refuse(unix.EPERM)},
 
 		// asyncio and node need a pair for their own wake-up. A datagram one could send to any named socket, the engine's
 		// log for example, although it was never created by socket(2) (unix(7)).
-		"socketpair": pass(oneOf(0, unix.AF_UNIX), check{1, 0xf, []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}, false}),
+		"socketpair": pass(oneOf(0, unix.AF_UNIX), check{argument: 1, mask: 0xf, values: []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}}),
 
 		// On another process these work for any process of the uid, the runner included; Landlock has no say.
 		"prlimit64":          pass(oneOf(0, 0)),
@@ -128,8 +151,12 @@ func checked(processes bool) map[string]rule {
 		"setpriority": pass(oneOf(0, unix.PRIO_PROCESS), oneOf(1, 0)),
 		"ioprio_set":  pass(oneOf(0, ioprioWhoProcess), oneOf(1, 0)),
 
-		// Typing into a terminal that the runner may have been started from (CVE-2017-5226 and its kin).
-		"ioctl": pass(noneOf(1, unix.TIOCSTI, unix.TIOCLINUX)),
+		// Typing into a terminal that the runner may have been started from (CVE-2017-5226 and its kin). The last two
+		// name who gets the signals of a socket, which a pair is too: a way to signal without kill.
+		"ioctl": pass(noneOf(1, unix.TIOCSTI, unix.TIOCLINUX, fioSetOwn, unix.SIOCSPGRP)),
+
+		// Times of an open file may be set: to open it was Landlock's to allow. By path it is pretended.
+		"utimensat": {null(1), allow, refuse(0)},
 
 		// A write lease on a file that the runner will open stalls it (fcntl(2): up to lease-break-time, 45 s); dnotify
 		// watches what inotify may not; F_SETOWN sends signals to whom it names.
@@ -140,20 +167,50 @@ func checked(processes bool) map[string]rule {
 		"prctl": pass(noneOf(0, unix.PR_SET_PDEATHSIG, unix.PR_SET_SECCOMP, unix.PR_SET_MM, prSetPtracer, prSchedCore,
 			prSetMemoryMerge)),
 	}
-	if processes {
-		rules["clone"] = pass(check{0, namespaces, []uint32{0}, false})
+	if on.processes {
+		rules["clone"] = pass(masked(0, namespaces, 0))
 		rules["fork"] = rule{then: allow}
 		rules["vfork"] = rule{then: allow}
 	}
+	rules["truncate"] = rule{then: refuse(unix.EPERM)}
+	if on.truncates {
+		rules["truncate"] = rule{then: allow}
+	}
+	maps.Copy(rules, signals(on))
 	return rules
 }
+
+// signals are the calls that send one. Scripts share the runner's uid, so the kernel's own check lets a run signal the
+// runner and any other run. A run of one process has nobody to signal but itself, whatever the kernel can do. One with
+// several is kept inside by Landlock's scope (Linux 6.12); on an older kernel the filter, made in the child, knows the
+// number of the run's first process and its group, which a process that left the group may name too: the number stays
+// taken as long as one process of the run is in the group or session.
+func signals(on terms) map[string]rule {
+	if on.processes && on.scoped {
+		free := rule{then: allow}
+		return map[string]rule{"kill": free, "tkill": free, "tgkill": free, "rt_sigqueueinfo": free, "rt_tgsigqueueinfo": free}
+	}
+	itself := pass(check{argument: 0, mask: all, own: []uint16{markPID}})
+	return map[string]rule{
+		// 0 is the caller's group. Each run is a session of its own, and a group cannot reach beyond its session.
+		"kill": pass(check{argument: 0, mask: all, values: []uint32{0}, own: []uint16{markPID, markGroup}}),
+		// By the number of a thread alone: only the first thread can be told (musl's raise in another one fails).
+		"tkill":             itself,
+		"tgkill":            itself,
+		"rt_sigqueueinfo":   itself,
+		"rt_tgsigqueueinfo": itself,
+	}
+}
+
+// fioSetOwn is FIOSETOWN (asm/sockios.h), the same on both architectures.
+const fioSetOwn = 0x8901
 
 // ioprioWhoProcess is IOPRIO_WHO_PROCESS (ioprio_set(2)).
 const ioprioWhoProcess = 1
 
-// policy is the whole table by name: for a run with one process (threads pass), or with several.
-func policy(processes bool) map[string]rule {
-	rules := checked(processes)
+// policy is the whole table by name.
+func policy(on terms) map[string]rule {
+	rules := checked(on)
 	for names, answer := range map[string]action{
 		allowed:   allow,
 		dangerous: refuse(unix.EPERM),

@@ -67,13 +67,31 @@ void no_new_privs(void)
 		fail("no_new_privs");
 }
 
+/*
+ * Comparisons with a mark are with a number that only this process knows: its own, or its group's as kill(2) takes it.
+ * It is the process that becomes the program, so that the number stays true. (bpf.go sets the marks.)
+ */
+static void fill_in_own_number(struct sock_filter *filters, uint32_t count)
+{
+	enum { MARK_PID = 1 << 15, MARK_GROUP = 1 << 14 };
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (filters[i].code & MARK_PID)
+			filters[i].k = (uint32_t)getpid();
+		else if (filters[i].code & MARK_GROUP)
+			filters[i].k = (uint32_t)-getpid();
+		filters[i].code &= (uint16_t)~(MARK_PID | MARK_GROUP);
+	}
+}
+
 static void filter_calls(const struct plan *plan)
 {
 	struct sock_fprog program = {
 		.len = (unsigned short)plan->head.filters,
-		.filter = (struct sock_filter *)plan->filters,
+		.filter = plan->filters,
 	};
 
+	fill_in_own_number(plan->filters, plan->head.filters);
 	if (syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program))
 		fail("seccomp");
 }

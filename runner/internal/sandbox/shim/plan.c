@@ -48,9 +48,9 @@ static size_t read_plan(void)
 
 /* take returns the next `count` records of `size` bytes and moves on. The products cannot overflow: the counts are
  * 32 bits and the sizes are small constants. */
-static const void *take(size_t *at, size_t end, uint64_t count, uint64_t size)
+static void *take(size_t *at, size_t end, uint64_t count, uint64_t size)
 {
-	const void *here = bytes + *at;
+	void *here = bytes + *at;
 
 	if (count * size > end - *at)
 		odd("truncated");

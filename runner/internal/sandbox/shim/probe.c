@@ -71,6 +71,7 @@ static int attempts(const char *canary, const char *name)
 	printf("write_inside %d\n", outcome(open("inside", O_WRONLY | O_CREAT | O_CLOEXEC, 0600)));
 	printf("tcp_bind %d\n", tcp(bind));
 	printf("tcp_connect %d\n", tcp(connect));
+	printf("signal_self %d\n", outcome(kill(getpid(), 0)));
 	printf("signal_parent %d\n", outcome(kill(getppid(), 0)));
 	printf("abstract_socket %d\n", abstract_socket(name));
 	printf("unix_socket %d\n", outcome(socket(AF_UNIX, SOCK_STREAM, 0)));

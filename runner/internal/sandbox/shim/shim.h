@@ -53,7 +53,7 @@ enum { PLAN_VERSION = 1, PLAN_MAX = 64 * 1024 };
 struct plan {
 	struct plan_header head;
 	const struct plan_rlimit *rlimits;
-	const struct sock_filter *filters;
+	struct sock_filter *filters; /* in our own copy of the plan: confine.c completes them */
 	const struct plan_path *paths;
 };
 
