@@ -87,6 +87,8 @@ const (
 	OutputLimit    Outcome = "output_limit"
 	MemoryLimit    Outcome = "memory_limit"
 	CPULimit       Outcome = "cpu_limit"
+	DiskLimit      Outcome = "disk_limit"
+	ProcessLimit   Outcome = "process_limit"
 	BlockedSyscall Outcome = "blocked_syscall"
 	Killed         Outcome = "killed"
 	ScriptError    Outcome = "script_error"
@@ -109,6 +111,8 @@ var Outcomes = []OutcomeRow{
 	{OutputLimit, "the script wrote more than 64 KiB and was ended; ask for less"},
 	{MemoryLimit, "the script needed more memory than its limit; send less data"},
 	{CPULimit, "the script used up its CPU time and was ended; simplify the request"},
+	{DiskLimit, "the script wrote a larger file, or more files, than it may; send less data"},
+	{ProcessLimit, "the script started more processes than it may; the skill has to be changed"},
 	{BlockedSyscall, "the script made a system call that the sandbox does not allow"},
 	{Killed, "the script was ended by a signal"},
 	{ScriptError, "the script ended with an error; stderr says why"},

@@ -112,6 +112,7 @@ func (e *Executor) spec(skill *manifests.Skill, j Job, dir string) (sandbox.Spec
 		Limits: sandbox.Limits{
 			Wall: wall, CPU: time.Duration(script.Limits.CPUSeconds) * time.Second,
 			MemoryBytes: uint64(script.Limits.MemoryMB) * mib, FileBytes: uint64(script.Limits.FileMB) * mib,
+			DiskBytes: folderFiles * uint64(script.Limits.FileMB) * mib, DiskFiles: FolderEntries,
 			OpenFiles: uint64(script.Limits.OpenFiles), Processes: script.Limits.Processes,
 			StdoutBytes: StdoutBytes, StderrBytes: StderrBytes, Interpreter: kind,
 		},
@@ -121,6 +122,11 @@ func (e *Executor) spec(skill *manifests.Skill, j Job, dir string) (sandbox.Spec
 const (
 	StdoutBytes = 64 << 10
 	StderrBytes = 16 << 10
+
+	// A working folder may hold twice what one file may, in at most so many files and folders. Two runs at once then
+	// fit a tmpfs of 64 MiB.
+	folderFiles   = 2
+	FolderEntries = 4096
 )
 
 // argv is fixed: a caller has no influence on it. Python reads no variable (-E), no user site (-s) and writes no cache
@@ -163,8 +169,8 @@ func fill(r *protocol.Result, exit sandbox.Exit) {
 
 var causes = map[sandbox.Cause]protocol.Outcome{
 	sandbox.Cancelled: protocol.Cancelled, sandbox.Timeout: protocol.Timeout, sandbox.OutputLimit: protocol.OutputLimit,
-	sandbox.MemoryLimit: protocol.MemoryLimit, sandbox.CPULimit: protocol.CPULimit, sandbox.Blocked: protocol.BlockedSyscall,
-	sandbox.Signalled: protocol.Killed,
+	sandbox.MemoryLimit: protocol.MemoryLimit, sandbox.CPULimit: protocol.CPULimit, sandbox.DiskLimit: protocol.DiskLimit,
+	sandbox.ProcessLimit: protocol.ProcessLimit, sandbox.Blocked: protocol.BlockedSyscall, sandbox.Signalled: protocol.Killed,
 }
 
 // judge gives the outcome: the first that holds in the order of protocol.Outcomes.

@@ -91,6 +91,7 @@ func TestOutcomeOfCause(t *testing.T) {
 	for cause, want := range map[sandbox.Cause]protocol.Outcome{
 		sandbox.Cancelled: protocol.Cancelled, sandbox.Timeout: protocol.Timeout, sandbox.OutputLimit: protocol.OutputLimit,
 		sandbox.MemoryLimit: protocol.MemoryLimit, sandbox.CPULimit: protocol.CPULimit, sandbox.Blocked: protocol.BlockedSyscall,
+		sandbox.DiskLimit: protocol.DiskLimit, sandbox.ProcessLimit: protocol.ProcessLimit,
 		sandbox.Signalled: protocol.Killed, sandbox.Exited: protocol.OK, "": protocol.SandboxError, "vanished": protocol.SandboxError,
 	} {
 		t.Run(string(want)+" "+string(cause), func(t *testing.T) {
@@ -192,8 +193,8 @@ func TestCase22OutOfMemory(t *testing.T) {
 
 // TestSpec is the whole of what the sandbox is told, for each kind of script.
 func TestSpec(t *testing.T) {
-	standard := sandbox.Limits{Wall: 30 * time.Second, CPU: 30 * time.Second, MemoryBytes: 128 << 20, FileBytes: 16 << 20, OpenFiles: 64, Processes: 1,
-		StdoutBytes: 64 << 10, StderrBytes: 16 << 10}
+	standard := sandbox.Limits{Wall: 30 * time.Second, CPU: 30 * time.Second, MemoryBytes: 128 << 20, FileBytes: 16 << 20, DiskBytes: 32 << 20, DiskFiles: 4096,
+		OpenFiles: 64, Processes: 1, StdoutBytes: 64 << 10, StderrBytes: 16 << 10}
 	of := func(i sandbox.Interpreter) sandbox.Limits { l := standard; l.Interpreter = i; return l }
 	for _, c := range []struct {
 		script string
@@ -202,8 +203,8 @@ func TestSpec(t *testing.T) {
 	}{
 		{"run.py", []string{"/usr/bin/python3", "-E", "-s", "-B"}, of(sandbox.Python)},
 		{"text.sh", []string{"/usr/bin/bash", "--noprofile", "--norc"}, of(sandbox.Bash)},
-		{"run.js", []string{"/usr/bin/node"}, sandbox.Limits{Wall: 7 * time.Second, CPU: 3 * time.Second, MemoryBytes: 64 << 20, FileBytes: 2 << 20, OpenFiles: 9,
-			Processes: 4, StdoutBytes: 64 << 10, StderrBytes: 16 << 10, Interpreter: sandbox.Node}},
+		{"run.js", []string{"/usr/bin/node"}, sandbox.Limits{Wall: 7 * time.Second, CPU: 3 * time.Second, MemoryBytes: 64 << 20, FileBytes: 2 << 20,
+			DiskBytes: 4 << 20, DiskFiles: 4096, OpenFiles: 9, Processes: 4, StdoutBytes: 64 << 10, StderrBytes: 16 << 10, Interpreter: sandbox.Node}},
 		{"tool", []string{"/opt/tool"}, of(sandbox.Compiled)},
 	} {
 		t.Run(c.script, func(t *testing.T) {

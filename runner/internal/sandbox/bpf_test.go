@@ -164,6 +164,8 @@ var filterRows = []filterRow{
 	{"prctl", [6]uint64{unix.PR_SET_PDEATHSIG}, eperm, eperm},
 	{"prctl", [6]uint64{unix.PR_SET_MM | high}, eperm, eperm},
 	{"prctl", [6]uint64{prSetPtracer}, eperm, eperm},
+	{"prctl", [6]uint64{unix.PR_SET_DUMPABLE}, eperm, eperm},
+	{"prctl", [6]uint64{unix.PR_GET_DUMPABLE}, allow, allow},
 	{"prctl", [6]uint64{prSchedCore}, eperm, eperm},
 	{"prctl", [6]uint64{prSetMemoryMerge}, eperm, eperm},
 }

@@ -41,7 +41,7 @@ if os.fork() == 0:
 				Argv: []string{python3, "-I", "-S", "-c", text + "\nwhile True: time.sleep(600)"},
 				Dir:  dir,
 				Limits: Limits{
-					Wall: time.Hour, CPU: time.Minute, MemoryBytes: 128 << 20, FileBytes: 1 << 20, OpenFiles: 64,
+					Wall: time.Hour, CPU: time.Minute, MemoryBytes: 128 << 20, FileBytes: 1 << 20, DiskBytes: 4 << 20, DiskFiles: 1000, OpenFiles: 64,
 					Processes: processes, StdoutBytes: 4096, StderrBytes: 4096, Interpreter: Python,
 				},
 				OnStderr: func(line string, _ time.Duration) { fmt.Println(line) },

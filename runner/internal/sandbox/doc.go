@@ -33,14 +33,15 @@
 //	landlock_scope   signals and abstract sockets to what is not of the run: scripts share the runner's uid
 //	seccomp          sockets, namespaces, fork (one process), prlimit and friends on other processes, memory that is not
 //	                 counted, System V and POSIX IPC, kernel interfaces with a history, foreign call tables
+//	signals          signals to what is not of the run, also where Landlock has no scope (before Linux 6.12)
 //	sweep            what left the session, the process group or its parent
+//	watch            memory and CPU of several processes together, files of the working folder together; polled
 //
 // New tries each layer with its control (the same attempt must succeed without it) and runs are made with exactly the
 // layers that held: one that is missing later ends the run before the program starts. What is enough is the caller's
 // decision; nothing is left out silently.
 //
-// Known limits of this tier. Memory, CPU and disk are bounded per process, not per run; the number of processes is
-// polled: strict sums need a cgroup. Landlock does not check utime(2) and stat(2) (landlock(7)), and scripts share the
-// runner's uid: with a path that it knows or guesses a script can learn that a file is there, its size and times, and set
-// its times; chmod and chown are seccomp's to stop. Before Landlock ABI 6 signals are not scoped, which the posture says.
+// Known limits of this tier. What a run uses in sum is polled (watch.go): strict sums need a cgroup. Landlock does not
+// check stat(2) (landlock(7)), and scripts share the runner's uid: with a path that it knows or guesses a script can learn
+// that a file is there, its size and times; chmod, chown and utime are seccomp's to stop.
 package sandbox

@@ -14,6 +14,7 @@ type ending struct {
 	leader   time.Duration // CPU of the leader, which RLIMIT_CPU counts
 	crowded  bool          // the supervisor ended it: too many processes
 	overflow bool          // stdout had more than its limit, seen also after the end
+	oomKill  func() bool   // the kernel ended a process of this container for memory
 }
 
 // cause is the first that holds; the order is the contract's (spec 5). What we did comes before what was seen, as a
@@ -26,17 +27,28 @@ func (e ending) cause(limits Limits) Cause {
 		return Timeout
 	case e.overflow:
 		return OutputLimit
+	case e.stopped[MemoryLimit]:
+		return MemoryLimit
+	case e.stopped[CPULimit]:
+		return CPULimit
+	case e.stopped[DiskLimit]:
+		return DiskLimit
 	case e.crowded:
-		return Signalled
+		return ProcessLimit
 	case e.wait.Exited():
 		return Exited
 	}
 	switch e.wait.Signal() {
 	case unix.SIGXCPU:
 		return CPULimit
+	case unix.SIGXFSZ:
+		return DiskLimit
 	case unix.SIGKILL:
-		if limits.reachedCPU(e.leader) {
+		switch {
+		case limits.reachedCPU(e.leader):
 			return CPULimit
+		case e.oomKill():
+			return MemoryLimit
 		}
 		return Signalled
 	case unix.SIGSYS:
@@ -67,13 +79,13 @@ func ownPeak() int64 {
 	return usage.Maxrss
 }
 
-// peak is the program's peak of resident memory, or 0 when that cannot be told. Go starts children with CLONE_VM, and at
-// execve the kernel enters the peak of the memory that is left behind, which is ours, as the child's (fs/exec.c,
-// exec_mmap): a figure that is not above it says nothing about the program. A supervised program is forked by the shim
-// and has a true figure of its own.
-func (r *run) peak(usage *syscall.Rusage) int64 {
+// peak is the program's peak of resident memory in bytes, or 0 when that cannot be told. Go starts children with
+// CLONE_VM, and at execve the kernel enters the peak of the memory that is left behind, which is ours, as the child's
+// (fs/exec.c, exec_mmap): a figure that is not above it says nothing about the program, and then counts what the watch
+// saw last. A supervised program is forked by the shim and has a true figure of its own.
+func (r *run) peak(usage *syscall.Rusage, seen int64) int64 {
 	if usage.Maxrss <= r.ownPeak {
-		return 0
+		return seen
 	}
 	return usage.Maxrss * 1024
 }

@@ -63,7 +63,7 @@ func base(t testing.TB, argv ...string) Spec {
 		Env:  []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8"},
 		Dir:  privateFolder(t),
 		Limits: Limits{
-			Wall: 60 * time.Second, CPU: 30 * time.Second, MemoryBytes: 128 << 20, FileBytes: 16 << 20, OpenFiles: 64,
+			Wall: 60 * time.Second, CPU: 30 * time.Second, MemoryBytes: 128 << 20, FileBytes: 16 << 20, DiskBytes: 32 << 20, DiskFiles: 4096, OpenFiles: 64,
 			Processes: 1, StdoutBytes: 64 << 10, StderrBytes: 16 << 10, Interpreter: Python,
 		},
 	}

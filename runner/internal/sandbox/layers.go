@@ -20,6 +20,7 @@ const (
 	layerSeccomp  = "seccomp"
 	layerSignals  = "signals"
 	layerSweep    = "sweep"
+	layerWatch    = "watch"
 )
 
 // probe tries the layers one after the other and then all that hold together.
@@ -36,6 +37,7 @@ func (p *prober) probe() (inForce, Posture, error) {
 	}
 	p.trySignals(control, force, &posture)
 	p.trySweep(force, &posture)
+	p.tryWatch(force, &posture)
 	return force, posture, nil
 }
 
@@ -171,3 +173,19 @@ func (p *prober) trySweep(force inForce, posture *Posture) {
 	}
 	posture.add(layerSweep, "", reason)
 }
+
+// tryWatch starts processes that together use more memory than a run may have, and alone less. They wait to be ended.
+func (p *prober) tryWatch(force inForce, posture *Posture) {
+	exit, err := p.start(force, 8, hogLimit, "hog")
+	reason := ""
+	switch {
+	case err != nil:
+		reason = err.Error()
+	case exit.Cause != MemoryLimit:
+		reason = fmt.Sprintf("processes that used too much memory together ended with %s", exit.Cause)
+	}
+	posture.add(layerWatch, "", reason)
+}
+
+// hogLimit is less than the processes of shim/probe.c's hog use together, and more than one of them does.
+const hogLimit = 16 << 20

@@ -77,12 +77,12 @@ func TestTooManyProcesses(t *testing.T) {
 	s := full(t)
 	spec := shell(t, "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 60 & done; wait")
 	spec.Limits.Processes = 4
-	if got := mustRun(t, s, spec); got.Cause != Signalled || got.Signal != "SIGKILL" {
+	if got := mustRun(t, s, spec); got.Cause != ProcessLimit || got.Signal != "SIGKILL" {
 		t.Errorf("10 of 4: got %s %s", got.Cause, got.Signal)
 	}
 	noStrangers(t)
 	bomb := shell(t, "f() { setsid -f bash -c true; f & f & }; f; sleep 60")
-	if got := mustRun(t, s, bomb); got.Cause != Signalled {
+	if got := mustRun(t, s, bomb); got.Cause != ProcessLimit {
 		t.Errorf("fork bomb: got %s %d", got.Cause, got.ExitCode)
 	}
 	noStrangers(t)

@@ -36,5 +36,5 @@ func newLandlocked(cfg Config) (*landlocked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &landlocked{shim: cfg.ShimPath, force: force, posture: posture}, nil
+	return &landlocked{shim: cfg.ShimPath, force: force, posture: posture, oom: newOOMKills(oomFiles)}, nil
 }

@@ -46,7 +46,7 @@ func runOld() int {
 	exit, err := s.Run(context.Background(), Spec{
 		Argv: []string{"/bin/true"}, Dir: dir,
 		Limits: Limits{
-			Wall: time.Minute, CPU: time.Minute, MemoryBytes: 64 << 20, FileBytes: 1 << 20, OpenFiles: 64, Processes: 1,
+			Wall: time.Minute, CPU: time.Minute, MemoryBytes: 64 << 20, FileBytes: 1 << 20, DiskBytes: 4 << 20, DiskFiles: 1000, OpenFiles: 64, Processes: 1,
 			StdoutBytes: 1, StderrBytes: 1, Interpreter: Compiled,
 		},
 	})
@@ -89,7 +89,7 @@ func TestPostureNamesWhatIsMissing(t *testing.T) {
 		if err = errors.Join(err, json.Unmarshal(out, &layers)); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if len(layers) != 9 {
+		if len(layers) != 10 {
 			t.Errorf("%s: %d layers", name, len(layers))
 		}
 		for _, layer := range layers {

@@ -87,21 +87,27 @@ func (p *prober) attemptAs(f inForce, processes int) (facts, error) {
 	return parseFacts(exit.Stdout), err
 }
 
+// run is for attempts that end by themselves.
 func (p *prober) run(f inForce, processes int, arguments ...string) (Exit, error) {
+	exit, err := p.start(f, processes, 64<<20, arguments...)
+	if err == nil && (exit.Cause != Exited || exit.ExitCode != 0) {
+		err = fmt.Errorf("the probe ended with %s %d %s", exit.Cause, exit.ExitCode, exit.Signal)
+	}
+	return exit, err
+}
+
+func (p *prober) start(f inForce, processes int, memory uint64, arguments ...string) (Exit, error) {
 	f.system = p.system
 	s := &landlocked{shim: p.shim, force: f}
 	exit, err := s.Run(context.Background(), Spec{
 		Argv: append([]string{p.shim, "--probe"}, arguments...),
 		Dir:  p.work(),
 		Limits: Limits{
-			Wall: 10 * time.Second, CPU: 5 * time.Second, MemoryBytes: 64 << 20, FileBytes: 1 << 20,
+			Wall: 10 * time.Second, CPU: 5 * time.Second, MemoryBytes: memory, FileBytes: 1 << 20, DiskBytes: 4 << 20, DiskFiles: 1000,
 			OpenFiles: probeFiles, Processes: processes, StdoutBytes: 4096, StderrBytes: 4096, Interpreter: Compiled,
 		},
 	})
 	s.plans.close()
-	if err == nil && (exit.Cause != Exited || exit.ExitCode != 0) {
-		err = fmt.Errorf("the probe ended with %s %d %s", exit.Cause, exit.ExitCode, exit.Signal)
-	}
 	return exit, err
 }
 

@@ -80,7 +80,15 @@ func TestCauseOrder(t *testing.T) {
 		{"timeout although it exited", ending{stopped: map[Cause]bool{Timeout: true}, wait: exited(0)}, Timeout},
 		{"output although it exited", ending{overflow: true, wait: exited(0)}, OutputLimit},
 		{"output before cpu", ending{overflow: true, wait: killed(unix.SIGKILL), leader: time.Minute}, OutputLimit},
-		{"crowded before cpu", ending{crowded: true, wait: killed(unix.SIGKILL), leader: time.Minute}, Signalled},
+		{"crowded before cpu", ending{crowded: true, wait: killed(unix.SIGKILL), leader: time.Minute}, ProcessLimit},
+		{"memory before cpu and disk", ending{stopped: map[Cause]bool{MemoryLimit: true, CPULimit: true, DiskLimit: true}, crowded: true}, MemoryLimit},
+		{"cpu before disk", ending{stopped: map[Cause]bool{CPULimit: true, DiskLimit: true}, crowded: true}, CPULimit},
+		{"disk before processes", ending{stopped: map[Cause]bool{DiskLimit: true}, crowded: true}, DiskLimit},
+		{"output before memory", ending{stopped: map[Cause]bool{MemoryLimit: true}, overflow: true}, OutputLimit},
+		{"the kernel, for memory", ending{wait: killed(unix.SIGKILL), oomKill: func() bool { return true }}, MemoryLimit},
+		{"the kernel, for cpu", ending{wait: killed(unix.SIGKILL), leader: time.Minute, oomKill: func() bool { return true }}, CPULimit},
+		{"a crash is not memory", ending{wait: killed(unix.SIGSEGV), oomKill: func() bool { return true }}, Signalled},
+		{"file size", ending{wait: killed(unix.SIGXFSZ)}, DiskLimit},
 		{"cpu", ending{wait: killed(unix.SIGKILL), leader: 1800 * time.Millisecond}, CPULimit},
 		{"not cpu", ending{wait: killed(unix.SIGKILL), leader: 1799 * time.Millisecond}, Signalled},
 		{"exit after much cpu", ending{wait: exited(137), leader: time.Minute}, Exited},
@@ -90,6 +98,9 @@ func TestCauseOrder(t *testing.T) {
 		{"crash", ending{wait: killed(unix.SIGSEGV)}, Signalled},
 		{"exit", ending{wait: exited(159)}, Exited},
 	} {
+		if test.e.oomKill == nil {
+			test.e.oomKill = func() bool { return false }
+		}
 		if got := test.e.cause(limits); got != test.want {
 			t.Errorf("%s: got %s, want %s", test.name, got, test.want)
 		}

@@ -23,6 +23,7 @@ type landlocked struct {
 	force   inForce
 	posture Posture
 	plans   planCache
+	oom     oomKills
 }
 
 // Posture implements Sandbox.
@@ -40,13 +41,16 @@ func (s *landlocked) Run(ctx context.Context, spec Spec) (Exit, error) {
 	if err != nil {
 		return Exit{}, err
 	}
+	watching, unwatch := context.WithCancel(context.Background())
+	go r.watch.run(watching)
 	state, err := r.attend(ctx)
+	unwatch()
 	output := r.collect()
 	err = errors.Join(err, r.pipes.close())
 	if err != nil {
 		return Exit{}, err
 	}
-	exit, err := r.exit(state, output)
+	exit, err := r.exit(state, output, s.oom.died)
 	if err != nil {
 		return Exit{}, err
 	}
@@ -58,6 +62,7 @@ func (s *landlocked) Run(ctx context.Context, spec Spec) (Exit, error) {
 type run struct {
 	spec    Spec
 	process *os.Process
+	watch   *watch
 	pipes   *pipes
 	begin   time.Time
 	wall    time.Duration
@@ -92,6 +97,7 @@ func (s *landlocked) start(spec Spec) (*run, error) {
 	if err := p.closeChild(); err != nil {
 		return nil, errors.Join(err, r.process.Kill(), p.close())
 	}
+	r.watch = newWatch(r.process.Pid, spec)
 	go func() {
 		r.stdout <- readCapped(p.stdout, spec.Limits.StdoutBytes, func() {
 			r.overflow.Store(true)
@@ -128,6 +134,8 @@ func (r *run) attend(ctx context.Context) (*os.ProcessState, error) {
 			r.stopped[Timeout] = true
 		case <-tooMuch:
 			tooMuch = nil
+		case cause := <-r.watch.exceeded: // at most once
+			r.stopped[cause] = true
 		case <-overdue:
 			// The leader dies with its supervisor; what it left behind does not, and exit reports that.
 			_ = r.process.Kill()
@@ -173,7 +181,7 @@ func (r *run) collect() output {
 }
 
 // exit puts together how the run ended, or says why it never began.
-func (r *run) exit(state *os.ProcessState, out output) (Exit, error) {
+func (r *run) exit(state *os.ProcessState, out output, oomKill func() bool) (Exit, error) {
 	told, err := parseReport(out.status)
 	if err != nil {
 		return Exit{}, err
@@ -188,8 +196,8 @@ func (r *run) exit(state *os.ProcessState, out output) (Exit, error) {
 	case r.spec.Limits.Processes > 1 && told.ended == nil && (told.ready || !stoppedByUs):
 		return Exit{}, fmt.Errorf("%w: the supervisor ended early: %s", ErrSupervisor, state)
 	}
-	e := ending{stopped: r.stopped, wait: wait, leader: cpuTime(usage), overflow: r.overflow.Load()}
-	exit := Exit{Stdout: out.stdout, Wall: r.wall, CPU: cpuTime(usage), MaxRSSBytes: r.peak(usage)}
+	e := ending{stopped: r.stopped, wait: wait, leader: cpuTime(usage), overflow: r.overflow.Load(), oomKill: oomKill}
+	exit := Exit{Stdout: out.stdout, Wall: r.wall, CPU: cpuTime(usage), MaxRSSBytes: r.peak(usage, <-r.watch.peak)}
 	if s := told.ended; s != nil {
 		e.wait, e.leader, e.crowded = syscall.WaitStatus(s.Wait), microseconds(s.LeaderCPU), s.Flags&endCrowded != 0
 		exit.CPU, exit.MaxRSSBytes = microseconds(s.CPU), int64(s.MaxRSSBytes)

@@ -32,7 +32,9 @@ type Limits struct {
 	Wall        time.Duration
 	CPU         time.Duration // whole seconds
 	MemoryBytes uint64
-	FileBytes   uint64
+	FileBytes   uint64 // of one file
+	DiskBytes   uint64 // of all files in the working folder together (watched, see watch.go)
+	DiskFiles   int    // files and folders in it
 	OpenFiles   uint64
 	Processes   int // 1: fork is refused by seccomp, threads pass
 	StdoutBytes int // more ends the run with OutputLimit
@@ -59,10 +61,13 @@ const (
 	Cancelled   Cause = "cancelled"    // ctx ended
 	Timeout     Cause = "timeout"      // Limits.Wall
 	OutputLimit Cause = "output_limit" // stdout was more than Limits.StdoutBytes
-	CPULimit    Cause = "cpu_limit"    // killed by the kernel with its usage at Limits.CPU
-	MemoryLimit Cause = "memory_limit" // killed by the kernel for memory (part 3 and cgroups)
-	Blocked     Cause = "blocked_syscall"
-	Signalled   Cause = "killed" // by any other signal
+	CPULimit    Cause = "cpu_limit"    // killed by the kernel with its usage at Limits.CPU, or all processes together above it
+	MemoryLimit Cause = "memory_limit" // all processes together above Limits.MemoryBytes, or killed by the kernel for memory
+	// DiskLimit: a file above Limits.FileBytes (SIGXFSZ), or the working folder above DiskBytes or DiskFiles.
+	DiskLimit    Cause = "disk_limit"
+	ProcessLimit Cause = "process_limit" // more than Limits.Processes
+	Blocked      Cause = "blocked_syscall"
+	Signalled    Cause = "killed" // by any other signal
 )
 
 // Exit is how one run ended.
@@ -95,7 +100,7 @@ type Posture struct {
 
 // Layer is one protection as it was tried at start.
 type Layer struct {
-	Name    string // "no_new_privs", "rlimits", "oom_score_adj", "seccomp", "landlock", "landlock_net", "landlock_scope", "signals", "sweep"
+	Name    string // "no_new_privs", "rlimits", "oom_score_adj", "seccomp", "landlock", "landlock_net", "landlock_scope", "signals", "sweep", "watch"
 	Detail  string // for example "7" for the Landlock ABI
 	InForce bool
 	Reason  string // when not in force: the errno seen and what it means here

@@ -163,9 +163,10 @@ func checked(on terms) map[string]rule {
 		"fcntl": pass(noneOf(1, unix.F_SETLEASE, unix.F_NOTIFY, unix.F_SETOWN, unix.F_SETOWN_EX)),
 
 		// PR_SET_PDEATHSIG: a script must not outlive a killed runner. PR_SET_PTRACER opens it to tracing, PR_SET_MM and
-		// PR_SCHED_CORE reach beyond it, merged memory is a side channel between runs, more filters are not ours to debug.
+		// PR_SCHED_CORE reach beyond it, merged memory is a side channel between runs, more filters are not ours to debug, and a
+		// process that is not dumpable hides its files and memory from the watch.
 		"prctl": pass(noneOf(0, unix.PR_SET_PDEATHSIG, unix.PR_SET_SECCOMP, unix.PR_SET_MM, prSetPtracer, prSchedCore,
-			prSetMemoryMerge)),
+			prSetMemoryMerge, unix.PR_SET_DUMPABLE)),
 	}
 	if on.processes {
 		rules["clone"] = pass(masked(0, namespaces, 0))

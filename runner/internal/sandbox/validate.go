@@ -49,6 +49,8 @@ func (l Limits) validate() error {
 		{"cpu", l.CPU >= time.Second},
 		{"memory", l.MemoryBytes > 0},
 		{"file", l.FileBytes > 0},
+		{"disk", l.DiskBytes > 0},
+		{"disk files", l.DiskFiles > 0},
 		{"open files", l.OpenFiles > 0},
 		{"processes", l.Processes > 0},
 		{"stdout", l.StdoutBytes > 0},

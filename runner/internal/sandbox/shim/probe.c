@@ -4,6 +4,7 @@
  * per attempt: an errno, 0 for success, or a value. It writes plain facts; probe.go judges them.
  *
  *   --probe CANARY ABSTRACT     a file outside the working folder, the name of a listening abstract unix socket
+ *   --probe hog                 three processes of 8 MiB each, that wait to be ended
  *   --probe orphan              leave a process behind that left the session, print its pid
  */
 #include "shim.h"
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -103,9 +105,27 @@ static int orphan(void)
 	return read(born[0], &byte, 1) == 1 ? 0 : 1; /* the orphan lives before we end */
 }
 
+static int hog(void)
+{
+	enum { SIZE = 8 << 20 };
+
+	for (int i = 0; i < 3; i++)
+		if (fork() == 0) {
+			/* Not malloc and memset: a compiler sees that nobody reads it. */
+			if (mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0) == MAP_FAILED)
+				_exit(1);
+			for (;;)
+				pause();
+		}
+	pause();
+	return 0;
+}
+
 int probe(int argc, char **argv)
 {
 	if (argc == 1 && strcmp(argv[0], "orphan") == 0)
 		return orphan();
+	if (argc == 1 && strcmp(argv[0], "hog") == 0)
+		return hog();
 	return argc == 2 ? attempts(argv[0], argv[1]) : EXIT_SHIM;
 }
