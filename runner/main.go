@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -12,17 +14,21 @@ import (
 	"xrayrunner/runner/internal/serve"
 )
 
-const usage = `usage: runner serve|healthcheck|version
+const usage = `usage: runner serve|doctor|healthcheck|version
 
   serve        listen on RUNNER_LISTEN and run scripts
+  doctor       say which layers are in force on this host, what is missing and what to do
+               --json            for programs
+               --landlock-abi N  as if the kernel were older (2: Linux 6.1, 4: 6.8)
   healthcheck  ask the runner on RUNNER_LISTEN: exit 0 when it is ready
   version      print the version
 `
 
 // Exit codes.
 const (
-	exitFailure = 1
+	exitFailure = 1 // also: doctor found that serve would not start, or an attack succeeded
 	exitUsage   = 2
+	exitWeaker  = 3 // doctor: serve would start, and a layer is missing
 )
 
 func main() {
@@ -30,7 +36,7 @@ func main() {
 }
 
 func run(args []string) int {
-	if len(args) != 1 {
+	if len(args) == 0 || len(args) > 1 && args[0] != "doctor" {
 		fmt.Fprint(os.Stderr, usage)
 		return exitUsage
 	}
@@ -40,6 +46,8 @@ func run(args []string) int {
 	switch args[0] {
 	case "serve":
 		err = serve.Serve(ctx, os.Environ(), os.Stderr)
+	case "doctor":
+		return doctor(args[1:])
 	case "healthcheck":
 		err = serve.Healthcheck(ctx, os.Environ(), os.Stdout)
 	case "version":
@@ -48,9 +56,36 @@ func run(args []string) int {
 		fmt.Fprint(os.Stderr, usage)
 		return exitUsage
 	}
+	return failure(err)
+}
+
+func failure(err error) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "runner: "+err.Error())
 		return exitFailure
+	}
+	return 0
+}
+
+func doctor(args []string) int {
+	flags := flag.NewFlagSet("doctor", flag.ContinueOnError)
+	flags.Usage = func() { fmt.Fprint(os.Stderr, usage) }
+	options := serve.DoctorOptions{}
+	flags.BoolVar(&options.JSON, "json", false, "")
+	flags.IntVar(&options.LandlockABI, "landlock-abi", 0, "")
+	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+		return 0
+	} else if err != nil || flags.NArg() > 0 {
+		return exitUsage
+	}
+	verdict, err := serve.Doctor(os.Environ(), options, os.Stdout)
+	switch {
+	case err != nil:
+		return failure(err)
+	case verdict == serve.Refused:
+		return exitFailure
+	case verdict == serve.Weaker:
+		return exitWeaker
 	}
 	return 0
 }

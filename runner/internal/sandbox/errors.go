@@ -1,6 +1,9 @@
 package sandbox
 
-import "errors"
+import (
+	"errors"
+	"syscall"
+)
 
 var (
 	// ErrSpec is returned by Run for a Spec that nobody should have built: nothing was started.
@@ -16,3 +19,12 @@ var (
 	// processes of the run may be left.
 	ErrSupervisor = errors.New("run not swept")
 )
+
+// stepError is an ErrConfine that names the step of the shim, and keeps its errno for the posture.
+type stepError struct {
+	text  string
+	errno syscall.Errno
+}
+
+func (e *stepError) Error() string   { return ErrConfine.Error() + ": " + e.text }
+func (e *stepError) Unwrap() []error { return []error{ErrConfine, e.errno} }

@@ -41,11 +41,17 @@ func (p *prober) probe() (inForce, Posture, error) {
 	return force, posture, nil
 }
 
-// add records one layer. No reason means that it is in force.
-func (posture *Posture) add(name, detail, reason string) bool {
-	layer := Layer{Name: name, InForce: reason == "", Reason: reason}
-	if layer.InForce {
+// add records one layer; the zero reason means that it is in force.
+func (posture *Posture) add(name, detail string, reason why) bool {
+	layer := Layer{Name: name, InForce: reason == why{}, Reason: reason.text, Means: meanings[name].without}
+	switch {
+	case layer.InForce:
 		layer.Detail = detail
+	case reason.errno != 0:
+		layer.Errno = unix.ErrnoName(reason.errno)
+		fallthrough
+	default:
+		layer.Cure = cureOf(name, reason.errno)
 	}
 	posture.Layers = append(posture.Layers, layer)
 	return layer.InForce
@@ -55,28 +61,21 @@ func (posture *Posture) add(name, detail, reason string) bool {
 // seccomp are on in it.
 func (p *prober) basics(force *inForce, posture *Posture) (facts, error) {
 	control, err := p.attempt(inForce{oom: true})
-	oom := ""
+	oom := why{}
 	if errors.Is(err, ErrConfine) { // /proc may be missing or read-only: then all the rest is tried without
-		oom = err.Error()
+		oom = because(err)
 		control, err = p.attempt(inForce{})
 	}
 	if err != nil {
 		return nil, err
 	}
-	if seen := control[layerOOM]; oom == "" && seen != 1000 {
-		oom = fmt.Sprintf("reads as %d after it was set to 1000", seen)
+	if (oom == why{}) {
+		oom = control.expect(layerOOM, 1000)
 	}
-	posture.add(layerPrivs, "", expect(control, layerPrivs, 1))
-	posture.add(layerRlimits, "", expect(control, "open_files", probeFiles))
+	posture.add(layerPrivs, "", control.expect(layerPrivs, 1))
+	posture.add(layerRlimits, "", control.expect("open_files", probeFiles))
 	force.oom = posture.add(layerOOM, "", oom)
 	return control, nil
-}
-
-func expect(seen facts, name string, want int) string {
-	if got, ok := seen[name]; !ok || got != want {
-		return fmt.Sprintf("%s is %d, not %d", name, got, want)
-	}
-	return ""
 }
 
 // tryLandlock has three layers to report: they came with different kernels (5.13, 6.7, 6.12), and a part that does not
@@ -92,14 +91,15 @@ func (p *prober) tryLandlock(control facts, force *inForce, posture *Posture) {
 		seen, err = p.attempt(inForce{landlock: handled})
 	}
 	files := seen.refused(control, syscall.EACCES, "read_outside", "write_outside")
-	if err != nil {
-		files = err.Error()
-	} else if reason := expect(seen, "write_inside", 0); files == "" {
-		files = reason
+	switch {
+	case err != nil:
+		files = because(err)
+	case files == why{}:
+		files = seen.expect("write_inside", 0)
 	}
 	if !posture.add(layerLandlock, strconv.Itoa(abi), files) {
-		posture.add(layerNet, "", "needs landlock")
-		posture.add(layerScope, "", "needs landlock")
+		posture.add(layerNet, "", why{text: "needs landlock"})
+		posture.add(layerScope, "", why{text: "needs landlock"})
 		return
 	}
 	force.landlock = handled
@@ -112,9 +112,9 @@ func (p *prober) tryLandlock(control facts, force *inForce, posture *Posture) {
 }
 
 // since names the kernel when that is why.
-func since(abi, needed int, kernel, reason string) string {
+func since(abi, needed int, kernel string, reason why) why {
 	if abi < needed {
-		return fmt.Sprintf("needs Landlock ABI %d (Linux %s), this kernel has %d", needed, kernel, abi)
+		return why{text: fmt.Sprintf("needs Landlock ABI %d (Linux %s), this kernel has %d", needed, kernel, abi)}
 	}
 	return reason
 }
@@ -127,7 +127,7 @@ func (p *prober) trySeccomp(control facts, force *inForce, posture *Posture) {
 	seen, err := p.attempt(inForce{one: one, many: many})
 	reason := seen.refused(control, syscall.EPERM, "unix_socket", "memfd_create")
 	if err != nil {
-		reason = err.Error()
+		reason = because(err)
 	}
 	if posture.add(layerSeccomp, "", reason) {
 		force.one, force.many = one, many
@@ -141,17 +141,17 @@ func (p *prober) trySignals(control facts, force inForce, posture *Posture) {
 	if force.landlock.scope != 0 {
 		detail = "scope"
 	}
-	reason := ""
+	reason := why{}
 	for _, processes := range []int{1, 8} {
 		seen, err := p.attemptAs(force, processes)
 		if err != nil {
-			reason = err.Error()
+			reason = because(err)
 			break
 		}
-		if reason = seen.refused(control, syscall.EPERM, "signal_parent"); reason == "" {
-			reason = expect(seen, "signal_self", 0)
+		if reason = seen.refused(control, syscall.EPERM, "signal_parent"); reason == (why{}) {
+			reason = seen.expect("signal_self", 0)
 		}
-		if reason != "" {
+		if reason != (why{}) {
 			break
 		}
 	}
@@ -162,14 +162,13 @@ func (p *prober) trySignals(control facts, force inForce, posture *Posture) {
 func (p *prober) trySweep(force inForce, posture *Posture) {
 	exit, err := p.run(force, 8, "orphan")
 	pid := parseFacts(exit.Stdout)["orphan"]
-	reason := ""
+	reason := because(err)
 	switch {
 	case err != nil:
-		reason = err.Error()
 	case pid <= 1:
-		reason = "the probe left no process behind to sweep"
+		reason.text = "the probe left no process behind to sweep"
 	case !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH):
-		reason = fmt.Sprintf("process %d outlived its run", pid)
+		reason.text = fmt.Sprintf("process %d outlived its run", pid)
 	}
 	posture.add(layerSweep, "", reason)
 }
@@ -177,12 +176,9 @@ func (p *prober) trySweep(force inForce, posture *Posture) {
 // tryWatch starts processes that together use more memory than a run may have, and alone less. They wait to be ended.
 func (p *prober) tryWatch(force inForce, posture *Posture) {
 	exit, err := p.start(force, 8, hogLimit, "hog")
-	reason := ""
-	switch {
-	case err != nil:
-		reason = err.Error()
-	case exit.Cause != MemoryLimit:
-		reason = fmt.Sprintf("processes that used too much memory together ended with %s", exit.Cause)
+	reason := because(err)
+	if err == nil && exit.Cause != MemoryLimit {
+		reason.text = fmt.Sprintf("processes that used too much memory together ended with %s", exit.Cause)
 	}
 	posture.add(layerWatch, "", reason)
 }

@@ -100,6 +100,12 @@ func TestPostureNamesWhatIsMissing(t *testing.T) {
 			if (layer.Name == layerLandlock || layer.Name == layerSeccomp) && !expected && !strings.Contains(layer.Reason, "not implemented") {
 				t.Errorf("without %s: reason %q", name, layer.Reason)
 			}
+			if (layer.Name == layerLandlock || layer.Name == layerSeccomp) && (layer.Errno == "ENOSYS") == expected {
+				t.Errorf("without %s: errno %q", name, layer.Errno)
+			}
+			if layer.Means == "" || (layer.Cure == "") != expected {
+				t.Errorf("without %s: means %q, cure %q", name, layer.Means, layer.Cure)
+			}
 		}
 	}
 }

@@ -58,24 +58,48 @@ func (p *prober) close() {
 // facts are the lines that a probe printed.
 type facts map[string]int
 
-// refused reports whether the attempts succeeded without the layer and failed with this errno with it; the reason
-// says what was seen otherwise.
-func (with facts) refused(without facts, want syscall.Errno, attempts ...string) string {
+// why says why a layer is not in force, with the errno that was seen, if it was one. The zero value: it is in force.
+type why struct {
+	text  string
+	errno syscall.Errno
+}
+
+func because(err error) why {
+	if err == nil {
+		return why{}
+	}
+	var errno syscall.Errno
+	errors.As(err, &errno)
+	return why{err.Error(), errno}
+}
+
+// refused reports whether the attempts succeeded without the layer and failed with this errno with it; what was seen
+// otherwise is the answer.
+func (with facts) refused(without facts, want syscall.Errno, attempts ...string) why {
 	for _, name := range attempts {
 		before, known := without[name]
 		after, tried := with[name]
+		seen := syscall.Errno(after)
 		switch {
 		case !known || !tried:
-			return name + " was not tried"
+			return why{text: name + " was not tried"}
 		case syscall.Errno(before) == want:
-			return fmt.Sprintf("cannot be tried here: %s already fails (%s)", name, want)
+			return why{fmt.Sprintf("cannot be tried here: %s already fails (%s)", name, want), want}
 		case after == 0:
-			return name + " was not refused"
-		case syscall.Errno(after) != want:
-			return fmt.Sprintf("%s: %s instead of %s", name, syscall.Errno(after), want)
+			return why{text: name + " was not refused"}
+		case seen != want:
+			return why{fmt.Sprintf("%s: %s instead of %s", name, seen, want), seen}
 		}
 	}
-	return ""
+	return why{}
+}
+
+// expect is for facts that are values.
+func (with facts) expect(name string, want int) why {
+	if got, ok := with[name]; !ok || got != want {
+		return why{text: fmt.Sprintf("%s is %d, not %d", name, got, want)}
+	}
+	return why{}
 }
 
 // attempt runs the probe in exactly these layers.

@@ -119,9 +119,9 @@ func TestReport(t *testing.T) {
 		{"nothing", "", report{}, nil},
 		{"ready", "K", report{ready: true}, nil},
 		{"ready and ended", "K" + string(record), report{ready: true, ended: ended}, nil},
-		{"fault", "Eseccomp 22\n", report{fault: "seccomp: invalid argument (EINVAL)"}, nil},
-		{"fault with a path", "Eexecve /a b 2\n", report{fault: "execve /a b: no such file or directory (ENOENT)"}, nil},
-		{"the first fault", "Ea 1\nEb 2\n", report{fault: "a: operation not permitted (EPERM)"}, nil},
+		{"fault", "Eseccomp 22\n", report{fault: "seccomp: invalid argument (EINVAL)", errno: unix.EINVAL}, nil},
+		{"fault with a path", "Eexecve /a b 2\n", report{fault: "execve /a b: no such file or directory (ENOENT)", errno: unix.ENOENT}, nil},
+		{"the first fault", "Ea 1\nEb 2\n", report{fault: "a: operation not permitted (EPERM)", errno: unix.EPERM}, nil},
 		{"fault without a number", "Ewhat\n", report{fault: "what"}, nil},
 		{"half a fault", "Eseccomp", report{}, ErrConfine},
 		{"half an end", "K" + string(record[:20]), report{ready: true}, ErrSupervisor},
@@ -237,21 +237,21 @@ func TestRefusedFacts(t *testing.T) {
 		{nil, "a", "was not tried"},
 	} {
 		got := test.after.refused(before, syscall.EACCES, test.name)
-		if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
-			t.Errorf("%v %s: got %q", test.after, test.name, got)
+		if (got == why{}) != (test.want == "") || !strings.Contains(got.text, test.want) {
+			t.Errorf("%v %s: got %v", test.after, test.name, got)
 		}
 	}
 }
 
 func TestNames(t *testing.T) {
 	var p Posture
-	p.add("landlock", "7", "")
-	p.add("seccomp", "", "seccomp: ENOSYS")
-	p.add("sweep", "", "")
+	p.add("landlock", "7", why{})
+	p.add("seccomp", "", why{"seccomp: ENOSYS", unix.ENOSYS})
+	p.add("sweep", "", why{})
 	if diff := cmp.Diff([]string{"landlock:7", "sweep"}, p.Names()); diff != "" {
 		t.Error(diff)
 	}
-	if p.Layers[1].InForce || p.Layers[1].Reason == "" {
+	if p.Layers[1].InForce || p.Layers[1].Reason == "" || p.Layers[1].Errno != "ENOSYS" || p.Layers[1].Cure != cureOf(layerSeccomp, unix.ENOSYS) {
 		t.Errorf("got %+v", p.Layers[1])
 	}
 }

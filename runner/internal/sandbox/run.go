@@ -190,7 +190,7 @@ func (r *run) exit(state *os.ProcessState, out output, oomKill func() bool) (Exi
 	stoppedByUs := len(r.stopped) > 0 || r.overflow.Load()
 	switch {
 	case told.fault != "":
-		return Exit{}, fmt.Errorf("%w: %s", ErrConfine, told.fault)
+		return Exit{}, &stepError{told.fault, told.errno}
 	case !told.ready && !stoppedByUs:
 		return Exit{}, fmt.Errorf("%w: the shim ended early: %s", ErrConfine, state)
 	case r.spec.Limits.Processes > 1 && told.ended == nil && (told.ready || !stoppedByUs):

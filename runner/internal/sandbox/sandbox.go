@@ -103,7 +103,10 @@ type Layer struct {
 	Name    string // "no_new_privs", "rlimits", "oom_score_adj", "seccomp", "landlock", "landlock_net", "landlock_scope", "signals", "sweep", "watch"
 	Detail  string // for example "7" for the Landlock ABI
 	InForce bool
-	Reason  string // when not in force: the errno seen and what it means here
+	Reason  string // when not in force: what was tried and what was seen
+	Errno   string // when that was one: "ENOSYS", …
+	Means   string // what a run could do without it
+	Cure    string // when not in force: what an operator can do
 }
 
 // Names are the layers in force as results carry them: "landlock:7", "seccomp", …

@@ -37,7 +37,8 @@ type supervised struct {
 // report is the content of one status pipe.
 type report struct {
 	ready bool   // every layer was on; execve came next
-	fault string // "step errno", when a step failed
+	fault string // the step and what it answered, when one failed
+	errno syscall.Errno
 	ended *supervised
 }
 
@@ -55,7 +56,7 @@ func parseReport(b []byte) (report, error) {
 				return r, fmt.Errorf("%w: half a fault record", ErrConfine)
 			}
 			if r.fault == "" {
-				r.fault = describe(string(line))
+				r.fault, r.errno = describe(string(line))
 			}
 			b = rest
 		case recordEnded:
@@ -74,15 +75,15 @@ func parseReport(b []byte) (report, error) {
 	return r, nil
 }
 
-// describe turns "step errno" into words that name the step.
-func describe(line string) string {
+// describe turns "step errno" into words that name the step, and the number.
+func describe(line string) (string, syscall.Errno) {
 	at := bytes.LastIndexByte([]byte(line), ' ')
 	var number int
 	if _, err := fmt.Sscanf(line[at+1:], "%d", &number); at < 0 || err != nil {
-		return line
+		return line, 0
 	}
 	errno := syscall.Errno(number)
-	return fmt.Sprintf("%s: %s (%s)", line[:at], errno.Error(), unix.ErrnoName(errno))
+	return fmt.Sprintf("%s: %s (%s)", line[:at], errno.Error(), unix.ErrnoName(errno)), errno
 }
 
 func microseconds(n uint64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"xrayrunner/manifests"
 	"xrayrunner/runner/client"
 	"xrayrunner/runner/internal/config"
@@ -41,6 +43,8 @@ const (
 	endTime   = 3 * time.Second
 )
 
+var errRoot = errors.New("refusing to run as root: scripts would share its power; start it as a user of its own (compose.yaml, scripts/quickstart)")
+
 // Serve runs until ctx ends. A nil error is a stop that was asked for.
 func Serve(ctx context.Context, environ []string, stderr io.Writer) error {
 	log := slog.New(slog.NewJSONHandler(stderr, nil)).With("service", "runner")
@@ -49,7 +53,7 @@ func Serve(ctx context.Context, environ []string, stderr io.Writer) error {
 		return err
 	}
 	if os.Geteuid() == 0 {
-		return errors.New("refusing to run as root: scripts would share its power; start it as a user of its own (compose.yaml, scripts/quickstart)")
+		return errRoot
 	}
 	box, err := openSandbox(cfg)
 	if err != nil {
@@ -70,6 +74,15 @@ func Serve(ctx context.Context, environ []string, stderr io.Writer) error {
 }
 
 func openSandbox(cfg config.Config) (sandbox.Sandbox, error) {
+	box, err := probe(cfg, 0)
+	if err != nil {
+		return nil, err
+	}
+	return box, minimum(cfg, box.Posture())
+}
+
+// probe tries the layers, whether they are enough or not. abi is for doctor alone: see sandbox.Config.
+func probe(cfg config.Config, abi int) (sandbox.Sandbox, error) {
 	shim := cfg.Shim
 	if shim == "" {
 		self, err := os.Executable()
@@ -78,25 +91,35 @@ func openSandbox(cfg config.Config) (sandbox.Sandbox, error) {
 		}
 		shim = filepath.Join(filepath.Dir(self), "xray-shim")
 	}
-	box, err := sandbox.New(sandbox.Config{ShimPath: shim, ProbeDir: cfg.WorkDir}) // the root may be read-only
+	dir := scratch(cfg)
+	box, err := sandbox.New(sandbox.Config{ShimPath: shim, ProbeDir: dir, LandlockABI: abi})
 	if err != nil {
-		return nil, fmt.Errorf("sandbox: %w (tried in RUNNER_WORK_DIR %s)", err, cfg.WorkDir)
-	}
-	for _, wanted := range cfg.MinIsolation {
-		if why, ok := inForce(box.Posture(), wanted); !ok {
-			return nil, fmt.Errorf("RUNNER_MIN_ISOLATION wants %s, which is not in force: %s", wanted, why)
-		}
+		return nil, fmt.Errorf("sandbox: %w (tried in %s)", err, dir)
 	}
 	return box, nil
 }
 
-func inForce(p sandbox.Posture, name string) (why string, ok bool) {
-	for _, l := range p.Layers {
-		if l.Name == name {
-			return l.Reason, l.InForce
+// scratch is where folders for a short time are made: the work folder, since the root may be read-only. doctor may look
+// where there is none; serve says so when it prepares it.
+func scratch(cfg config.Config) string {
+	if unix.Access(cfg.WorkDir, unix.W_OK) == nil {
+		return cfg.WorkDir
+	}
+	return os.TempDir()
+}
+
+// minimum refuses by name. The cure goes along, since the start ends here.
+func minimum(cfg config.Config, p sandbox.Posture) error {
+	for _, wanted := range cfg.MinIsolation {
+		i := slices.IndexFunc(p.Layers, func(l sandbox.Layer) bool { return l.Name == wanted })
+		switch {
+		case i < 0:
+			return fmt.Errorf("RUNNER_MIN_ISOLATION wants %s, which is not in force: this runner does not have that layer", wanted)
+		case !p.Layers[i].InForce:
+			return fmt.Errorf("RUNNER_MIN_ISOLATION wants %s, which is not in force: %s (cure: %s)", wanted, p.Layers[i].Reason, p.Layers[i].Cure)
 		}
 	}
-	return "this runner does not have that layer", false
+	return nil
 }
 
 func listen(cfg config.Config) (net.Listener, error) {
@@ -171,7 +194,7 @@ func announce(log *slog.Logger, cfg config.Config, s *server.Server) {
 	}
 	for _, l := range s.Posture.Layers {
 		if !l.InForce {
-			log.Warn("layer not in force", "layer", l.Name, "reason", l.Reason)
+			log.Warn("layer not in force", "layer", l.Name, "reason", l.Reason, "errno", l.Errno, "means", l.Means, "cure", l.Cure)
 		}
 	}
 	log.Info("ready to serve", "version", s.Version, "tier", s.Posture.Tier, "layers", strings.Join(s.Posture.Names(), ","),

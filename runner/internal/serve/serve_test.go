@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +19,9 @@ import (
 // envStage makes this binary a runner or a healthcheck, as another user: the runner refuses to be root.
 const envStage = "XRAY_SERVE_TEST"
 
+// envABI is the doctor's option: on an older kernel.
+const envABI = "XRAY_SERVE_TEST_ABI"
+
 const testUID = 64002
 
 func TestMain(m *testing.M) {
@@ -27,6 +31,11 @@ func TestMain(m *testing.M) {
 		ctx, stop := context.WithCancel(context.Background())
 		go func() { _, _ = os.Stdin.Read(make([]byte, 1)); stop() }() // the test closes it, or has died
 		err = serve.Serve(ctx, environ(), os.Stdout)
+	case "doctor":
+		var verdict serve.Verdict
+		abi, _ := strconv.Atoi(os.Getenv(envABI))
+		verdict, err = serve.Doctor(environ(), serve.DoctorOptions{JSON: abi == 0, LandlockABI: abi}, os.Stdout)
+		fmt.Fprintf(os.Stderr, "verdict %s", verdict)
 	case "healthcheck":
 		err = serve.Healthcheck(context.Background(), environ(), os.Stdout)
 	default:

@@ -129,9 +129,7 @@ func (s *Server) Health() protocol.Health {
 	h := protocol.Health{Ready: true, Reasons: []string{}, Tier: string(s.Posture.Tier), ManifestDigest: s.Lock.Digest(),
 		Slots: s.Slots, Queue: s.Places, Version: s.Version, Development: s.Development}
 	h.Running, h.Waiting = s.Queue.Load()
-	for _, l := range s.Posture.Layers {
-		h.Layers = append(h.Layers, protocol.Layer{Name: l.Name, Detail: l.Detail, InForce: l.InForce, Reason: l.Reason})
-	}
+	h.Layers = Layers(s.Posture)
 	for skill, why := range s.Snapshot.Stopped() {
 		h.Ready = false
 		h.Reasons = append(h.Reasons, "skill "+skill+" is stopped: "+why)
@@ -142,6 +140,19 @@ func (s *Server) Health() protocol.Health {
 	}
 	h.Reasons = append(h.Reasons, s.Remarks...)
 	return h
+}
+
+// Layers are a posture's as /healthz and doctor show them. What a layer is for is said where it is missing.
+func Layers(p sandbox.Posture) []protocol.Layer {
+	var out []protocol.Layer
+	for _, l := range p.Layers {
+		row := protocol.Layer{Name: l.Name, Detail: l.Detail, InForce: l.InForce, Reason: l.Reason, Errno: l.Errno, Cure: l.Cure}
+		if !l.InForce {
+			row.Means = l.Means
+		}
+		out = append(out, row)
+	}
+	return out
 }
 
 func (s *Server) refuse(w http.ResponseWriter, p *protocol.Problem) {

@@ -1,0 +1,144 @@
+package serve
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+
+	"golang.org/x/sys/unix"
+
+	"xrayrunner/runner/internal/config"
+	"xrayrunner/runner/internal/sandbox"
+	"xrayrunner/runner/internal/server"
+	"xrayrunner/runner/protocol"
+)
+
+// Verdict is what Doctor found; the exit codes of main are made of it.
+type Verdict string
+
+const (
+	Sound   Verdict = "sound"   // serve would start, with every layer
+	Weaker  Verdict = "weaker"  // serve would start; a layer is missing
+	Refused Verdict = "refused" // serve would not start, or would not be ready
+)
+
+// diagnosis is the whole report; --json prints it as it is.
+type diagnosis struct {
+	Verdict  Verdict          `json:"verdict"`
+	Version  string           `json:"version"`
+	Kernel   string           `json:"kernel"`
+	UID      int              `json:"uid"`
+	Tier     sandbox.Tier     `json:"tier"`
+	Minimum  []string         `json:"min_isolation"`
+	Layers   []protocol.Layer `json:"layers"`
+	Problems []string         `json:"problems"` // why serve would not start, or not be ready
+	Remarks  []string         `json:"remarks"`
+}
+
+// DoctorOptions are the flags of doctor.
+type DoctorOptions struct {
+	JSON bool
+	// LandlockABI looks at this host as if its kernel had no more than this ABI (2: Linux 6.1, 4: 6.8). 0: as it is.
+	LandlockABI int
+}
+
+// Doctor says what is in force on this host, what is not and why, and what to do about it. It needs no running runner
+// and disturbs none. An error means that it could not look.
+func Doctor(environ []string, options DoctorOptions, out io.Writer) (Verdict, error) {
+	cfg, err := config.Load(environ)
+	if err != nil {
+		return Refused, err
+	}
+	box, err := probe(cfg, options.LandlockABI)
+	if err != nil {
+		return Refused, err
+	}
+	d := diagnose(cfg, box.Posture())
+	if options.JSON {
+		return d.Verdict, writeJSON(out, d)
+	}
+	return d.Verdict, d.print(out)
+}
+
+func diagnose(cfg config.Config, p sandbox.Posture) diagnosis {
+	d := diagnosis{
+		Verdict: Sound, Version: Version, Kernel: kernel(), UID: os.Getuid(), Tier: p.Tier, Minimum: cfg.MinIsolation,
+		Layers: server.Layers(p), Problems: []string{}, Remarks: append(append([]string{}, cfg.StartRemarks...), remarks(cfg)...),
+	}
+	for _, l := range p.Layers {
+		if !l.InForce {
+			d.Verdict = Weaker
+		}
+	}
+	if err := minimum(cfg, p); err != nil {
+		d.Problems = append(d.Problems, err.Error())
+	}
+	if os.Geteuid() == 0 {
+		d.Problems = append(d.Problems, errRoot.Error())
+	}
+	if why := networkProblem(); why != "" && !cfg.Dev {
+		d.Problems = append(d.Problems, why)
+	}
+	if len(d.Problems) > 0 {
+		d.Verdict = Refused
+	}
+	return d
+}
+
+func kernel() string {
+	var name unix.Utsname
+	if err := unix.Uname(&name); err != nil {
+		return err.Error()
+	}
+	return unix.ByteSliceToString(name.Sysname[:]) + " " + unix.ByteSliceToString(name.Release[:]) + " " + unix.ByteSliceToString(name.Machine[:])
+}
+
+func writeJSON(out io.Writer, v any) error {
+	e := json.NewEncoder(out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+func (d diagnosis) print(out io.Writer) error {
+	fmt.Fprintf(out, "runner %s on %s, uid %d, tier %s\n\n", d.Version, d.Kernel, d.UID, d.Tier)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "LAYER\tIN FORCE\tERRNO\tDETAIL")
+	for _, l := range d.Layers {
+		inForce, detail := "yes", l.Detail
+		if !l.InForce {
+			inForce, detail = "NO", l.Reason
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", l.Name, inForce, l.Errno, detail)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	for _, l := range d.Layers {
+		if !l.InForce {
+			fmt.Fprintf(out, "\n%s\n  means here: %s\n  cure:       %s\n", l.Name, l.Means, l.Cure)
+		}
+	}
+	fmt.Fprintf(out, "\nRUNNER_MIN_ISOLATION: %s\n", strings.Join(d.Minimum, ","))
+	for _, r := range d.Remarks {
+		fmt.Fprintln(out, "remark: "+r)
+	}
+	for _, p := range d.Problems {
+		fmt.Fprintln(out, "problem: "+p)
+	}
+	_, err := fmt.Fprintln(out, d.Verdict.sentence())
+	return err
+}
+
+func (v Verdict) sentence() string {
+	switch v {
+	case Sound:
+		return "sound: every layer is in force"
+	case Weaker:
+		return "weaker: it serves, and what is missing is named above"
+	}
+	return "refused: it would not start, or not be ready; see the problems"
+}

@@ -1,0 +1,80 @@
+package serve_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// doctor runs it as the test user and gives what it printed and its verdict.
+func (p place) doctor(env ...string) (text, verdict string) {
+	p.t.Helper()
+	cmd := p.command("doctor", env...)
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		p.t.Fatal(err)
+	}
+	_, verdict, _ = strings.Cut(said.String(), "verdict ")
+	return string(out) + said.String(), strings.TrimSpace(verdict)
+}
+
+type report struct {
+	Verdict, Kernel string
+	Layers          []struct {
+		Name, Reason, Means, Cure string
+		InForce                   bool `json:"in_force"`
+	}
+	Problems []string
+}
+
+// On this kernel every layer is in force; an older one is named with what is missing, what that means and the cure, and
+// the verdict says so.
+func TestDoctor(t *testing.T) {
+	p := newPlace(t)
+	text, verdict := p.doctor()
+	var r report
+	raw, _, _ := strings.Cut(text, "verdict ")
+	if err := json.Unmarshal([]byte(raw), &r); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	if verdict != "sound" || r.Verdict != verdict || len(r.Layers) < 10 || len(r.Problems) != 0 || !strings.HasPrefix(r.Kernel, "Linux ") {
+		t.Errorf("%s: %+v", verdict, r)
+	}
+	text, verdict = p.doctor(envABI + "=2")
+	if verdict != "weaker" {
+		t.Errorf("on 6.1: %s", verdict)
+	}
+	for _, want := range []string{
+		"landlock_scope  NO", "needs Landlock ABI 6 (Linux 6.12), this kernel has 2", "landlock_net    NO", "signals         yes", "filter",
+		"means here: only seccomp keeps TCP", "cure:       use Linux 6.12 or later",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("on 6.1: no %q in\n%s", want, text)
+		}
+	}
+}
+
+// What would stop the start is a problem by name: a layer that an operator wants, and the network.
+func TestDoctorRefuses(t *testing.T) {
+	p := newPlace(t)
+	for _, c := range []struct{ env, want string }{
+		{"RUNNER_MIN_ISOLATION=landlock,namespaces", "RUNNER_MIN_ISOLATION wants namespaces"},
+		{"RUNNER_SHIM=/nowhere/shim", "sandbox:"},
+		{"RUNNER_QUEUE=x", "RUNNER_QUEUE"},
+	} {
+		text, verdict := p.doctor(c.env)
+		if verdict != "refused" && !strings.HasPrefix(verdict, "refused") || !strings.Contains(text, c.want) {
+			t.Errorf("%s: %s: %s", c.env, verdict, text)
+		}
+	}
+	text, verdict := p.doctor("RUNNER_MIN_ISOLATION=landlock,landlock_scope", envABI+"=4")
+	if verdict != "refused" || !strings.Contains(text, "RUNNER_MIN_ISOLATION wants landlock_scope, which is not in force: needs Landlock ABI 6") {
+		t.Errorf("%s: %s", verdict, text)
+	}
+}
