@@ -18,6 +18,7 @@ const usage = `usage: runner serve|doctor|healthcheck|version
 
   serve        listen on RUNNER_LISTEN and run scripts
   doctor       say which layers are in force on this host, what is missing and what to do
+               --attack          try to break out, with every attack there is
                --json            for programs
                --landlock-abi N  as if the kernel were older (2: Linux 6.1, 4: 6.8)
   healthcheck  ask the runner on RUNNER_LISTEN: exit 0 when it is ready
@@ -47,7 +48,7 @@ func run(args []string) int {
 	case "serve":
 		err = serve.Serve(ctx, os.Environ(), os.Stderr)
 	case "doctor":
-		return doctor(args[1:])
+		return doctor(ctx, args[1:])
 	case "healthcheck":
 		err = serve.Healthcheck(ctx, os.Environ(), os.Stdout)
 	case "version":
@@ -67,10 +68,10 @@ func failure(err error) int {
 	return 0
 }
 
-func doctor(args []string) int {
+func doctor(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("doctor", flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage) }
-	options := serve.DoctorOptions{}
+	options, attack := serve.DoctorOptions{}, flags.Bool("attack", false, "")
 	flags.BoolVar(&options.JSON, "json", false, "")
 	flags.IntVar(&options.LandlockABI, "landlock-abi", 0, "")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
@@ -78,7 +79,13 @@ func doctor(args []string) int {
 	} else if err != nil || flags.NArg() > 0 {
 		return exitUsage
 	}
-	verdict, err := serve.Doctor(os.Environ(), options, os.Stdout)
+	var verdict serve.Verdict
+	var err error
+	if *attack {
+		verdict, err = serve.Attack(ctx, os.Environ(), options, os.Stdout)
+	} else {
+		verdict, err = serve.Doctor(os.Environ(), options, os.Stdout)
+	}
 	switch {
 	case err != nil:
 		return failure(err)

@@ -124,6 +124,8 @@ var filterRows = []filterRow{
 	{"fcntl", [6]uint64{0, unix.F_NOTIFY}, eperm, eperm},
 	{"fcntl", [6]uint64{0, unix.F_SETOWN}, eperm, eperm},
 	{"fcntl", [6]uint64{0, unix.F_SETOWN_EX}, eperm, eperm},
+	{"fcntl", [6]uint64{0, unix.F_SETPIPE_SZ}, eperm, eperm},
+	{"fcntl", [6]uint64{0, unix.F_GETPIPE_SZ}, allow, allow},
 	{"fchmodat", [6]uint64{}, refuse(0), refuse(0)},
 	{"fchmod", [6]uint64{}, refuse(0), refuse(0)},
 	{"ioctl", [6]uint64{0, unix.TCGETS}, allow, allow},

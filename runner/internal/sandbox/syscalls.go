@@ -159,8 +159,9 @@ func checked(on terms) map[string]rule {
 		"utimensat": {null(1), allow, refuse(0)},
 
 		// A write lease on a file that the runner will open stalls it (fcntl(2): up to lease-break-time, 45 s); dnotify
-		// watches what inotify may not; F_SETOWN sends signals to whom it names.
-		"fcntl": pass(noneOf(1, unix.F_SETLEASE, unix.F_NOTIFY, unix.F_SETOWN, unix.F_SETOWN_EX)),
+		// watches what inotify may not; F_SETOWN sends signals to whom it names. The sizes of pipes are counted for all
+		// of the uid together (pipe(7)): one run would use up those of the others.
+		"fcntl": pass(noneOf(1, unix.F_SETLEASE, unix.F_NOTIFY, unix.F_SETOWN, unix.F_SETOWN_EX, unix.F_SETPIPE_SZ)),
 
 		// PR_SET_PDEATHSIG: a script must not outlive a killed runner. PR_SET_PTRACER opens it to tracing, PR_SET_MM and
 		// PR_SCHED_CORE reach beyond it, merged memory is a side channel between runs, more filters are not ours to debug, and a

@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,7 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"xrayrunner/runner/internal/attack"
 	"xrayrunner/runner/internal/config"
+	"xrayrunner/runner/internal/execute"
 	"xrayrunner/runner/internal/sandbox"
 	"xrayrunner/runner/internal/server"
 	"xrayrunner/runner/protocol"
@@ -61,6 +65,45 @@ func Doctor(environ []string, options DoctorOptions, out io.Writer) (Verdict, er
 		return d.Verdict, writeJSON(out, d)
 	}
 	return d.Verdict, d.print(out)
+}
+
+// Attack makes every attack there is, beside a neighbour, and their controls. The verdict is Refused when one got through.
+func Attack(ctx context.Context, environ []string, options DoctorOptions, out io.Writer) (Verdict, error) {
+	cfg, err := config.Load(environ)
+	if err != nil {
+		return Refused, err
+	}
+	if os.Geteuid() == 0 {
+		return Refused, errRoot
+	}
+	box, err := probe(cfg, options.LandlockABI)
+	if err != nil {
+		return Refused, err
+	}
+	bare, err := sandbox.Unconfined(box)
+	if err != nil {
+		return Refused, err
+	}
+	python, ok := execute.FindInterpreters()["python3"]
+	if !ok {
+		return Refused, errors.New("the attacks are written in Python, and there is no python3 here that this user may run")
+	}
+	c := attack.Config{Box: box, Bare: bare, Dir: scratch(cfg), Python: python}
+	if !options.JSON {
+		c.Each = func(r attack.Result) { attack.PrintResult(out, r) }
+	}
+	report, err := attack.Run(ctx, c)
+	if err != nil {
+		return Refused, err
+	}
+	verdict := Sound
+	if !report.Holds() {
+		verdict = Refused
+	}
+	if options.JSON {
+		return verdict, writeJSON(out, report)
+	}
+	return verdict, report.PrintSummary(out)
 }
 
 func diagnose(cfg config.Config, p sandbox.Posture) diagnosis {

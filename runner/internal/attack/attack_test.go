@@ -1,0 +1,140 @@
+package attack
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"xrayrunner/runner/internal/sandbox"
+)
+
+const python3 = "/usr/bin/python3"
+
+// boxes are the sandbox on this kernel or an older one, and the same without protection.
+func boxes(t testing.TB, abi int) (box, bare sandbox.Sandbox) {
+	t.Helper()
+	needKernel(t)
+	box, err := sandbox.New(sandbox.Config{ShimPath: os.Getenv(envShim), LandlockABI: abi})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bare, err = sandbox.Unconfined(box); err != nil {
+		t.Fatal(err)
+	}
+	return box, bare
+}
+
+func place(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/tmp", "xray-place-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// byThisMachine are controls that this machine refuses by itself, so that they prove nothing on it.
+var byThisMachine = map[string]string{
+	"kernel/foreign-gate": "not every virtual machine has int 0x80",
+}
+
+// Nothing gets through: as it is, and as on Debian 12 and Ubuntu 24.04. Every control does.
+func TestNothingGetsThrough(t *testing.T) {
+	for name, abi := range map[string]int{"this kernel": 0, "Debian 12 (6.1)": 2, "Ubuntu 24.04 (6.8)": 4} {
+		t.Run(name, func(t *testing.T) {
+			box, bare := boxes(t, abi)
+			cfg := Config{Box: box, Bare: bare, Dir: place(t), Python: python3}
+			if abi != 0 {
+				cfg.Bare = nil // the controls are the same
+			}
+			report, err := Run(t.Context(), cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range report.Results {
+				if r.Verdict == Succeeded || r.Verdict == Elsewhere && byThisMachine[r.ID] == "" {
+					t.Errorf("%+v", r)
+				}
+			}
+			if report.Attacks < 60 || report.Open > 3 || !report.Holds() {
+				t.Errorf("%d attacks, %d open, left %q", report.Attacks, report.Open, report.Left)
+			}
+			t.Logf("%d attacks, %d succeeded, %d open, %d refused elsewhere; layers %v", report.Attacks, report.Succeeded, report.Open, report.Elsewhere, report.Layers)
+		})
+	}
+}
+
+// With the protections off the campaign must find that out: its own control.
+func TestBareIsFoundOut(t *testing.T) {
+	_, bare := boxes(t, 0)
+	report, err := Run(t.Context(), Config{Box: bare, Dir: place(t), Python: python3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	limits := 0
+	for _, r := range report.Results {
+		if r.Verdict == Succeeded {
+			continue
+		}
+		switch r.Group {
+		case "resources", "timing", "output", "leftovers": // limits and the sweep are not taken off, only the layers
+			limits++
+		default:
+			if r.Verdict != Open && byThisMachine[r.ID] == "" {
+				t.Errorf("not found out: %+v", r)
+			}
+		}
+	}
+	if report.Holds() || report.Succeeded < 60 || limits < 20 {
+		t.Errorf("%d of %d succeeded, %d limits held", report.Succeeded, report.Attacks, limits)
+	}
+}
+
+var function = regexp.MustCompile(`(?m)^def (\w+)\(\):`)
+
+// Every row has its function and every function its row; ids are unique and the groups are the contract's.
+func TestTableAndScripts(t *testing.T) {
+	rows := map[string]bool{}
+	for _, a := range Table {
+		if rows[a.ID()] || a.Tries == "" {
+			t.Errorf("%s: twice, or says nothing", a.ID())
+		}
+		rows[a.ID()] = true
+	}
+	files, err := filepath.Glob("scripts/*.py")
+	if err != nil || len(files) == 0 {
+		// In the tests' own namespaces the working folder is that of the package too.
+		t.Fatal(files, err)
+	}
+	found := 0
+	for _, file := range files {
+		group := strings.TrimSuffix(filepath.Base(file), ".py")
+		if group == "prelude" || group == "neighbour" {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range function.FindAllStringSubmatch(string(text), -1) {
+			found++
+			if id := group + "/" + strings.ReplaceAll(m[1], "_", "-"); !rows[id] {
+				t.Errorf("%s has no row", id)
+			}
+		}
+	}
+	if found != len(rows) {
+		t.Errorf("%d functions, %d rows", found, len(rows))
+	}
+	if testing.Verbose() {
+		fmt.Println(len(rows), "attacks")
+	}
+}
