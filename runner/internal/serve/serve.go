@@ -55,6 +55,11 @@ func Serve(ctx context.Context, environ []string, stderr io.Writer) error {
 	if os.Geteuid() == 0 {
 		return errRoot
 	}
+	// Scripts share our uid: what Landlock keeps from them, our memory, environment and descriptors, the kernel then
+	// keeps from every process without a capability.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("become undumpable: %w", err)
+	}
 	box, err := openSandbox(cfg)
 	if err != nil {
 		return err

@@ -166,6 +166,7 @@ func TestServe(t *testing.T) {
 					t.Fatalf("%v: %s", err, text)
 				}
 			}
+			hidden(t, cmd.Process.Pid)
 			out, healthErr := p.command("healthcheck").CombinedOutput()
 			if changed != (healthErr != nil) || changed != strings.Contains(string(out), "skill json-diff is stopped") {
 				t.Errorf("health: %v: %s", healthErr, out)
@@ -185,6 +186,21 @@ func TestServe(t *testing.T) {
 				t.Errorf("left: %v (%v)", left, err)
 			}
 		})
+	}
+}
+
+// hidden: the kernel gives the files of a process that is not dumpable to root (proc(5)).
+func hidden(t *testing.T, pid int) {
+	t.Helper()
+	owner := func(file string) uint32 {
+		info, err := os.Stat(fmt.Sprintf("/proc/%d/%s", pid, file))
+		must(t, err)
+		return info.Sys().(*syscall.Stat_t).Uid
+	}
+	for _, file := range []string{"environ", "mem", "fd", "maps"} {
+		if uid := owner(file); uid != 0 {
+			t.Errorf("/proc/PID/%s of the runner belongs to %d", file, uid)
+		}
 	}
 }
 
