@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,10 +53,14 @@ func TestNothingGetsThrough(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			box, bare := boxes(t, abi)
 			cfg := Config{Box: box, Bare: bare, Dir: place(t), Python: python3}
+			table := Table
 			if abi != 0 {
 				cfg.Bare = nil // the controls are the same
 			}
-			report, err := Run(t.Context(), cfg)
+			if abi == 4 { // what Landlock has to do with: 6.1 lacks all that 6.8 lacks, and is tried with everything
+				table = groups("files", "processes", "network", "own", "leftovers")
+			}
+			report, err := run(t.Context(), cfg, table)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -75,27 +80,30 @@ func TestNothingGetsThrough(t *testing.T) {
 // With the protections off the campaign must find that out: its own control.
 func TestBareIsFoundOut(t *testing.T) {
 	_, bare := boxes(t, 0)
-	report, err := Run(t.Context(), Config{Box: bare, Dir: place(t), Python: python3})
+	// Not the groups of limits and of the sweep: those are not taken off, only the layers.
+	table := groups("files", "processes", "network", "ipc", "kernel", "secrets", "own", "manifest")
+	report, err := run(t.Context(), Config{Box: bare, Dir: place(t), Python: python3}, table)
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits := 0
 	for _, r := range report.Results {
-		if r.Verdict == Succeeded {
-			continue
-		}
-		switch r.Group {
-		case "resources", "timing", "output", "leftovers": // limits and the sweep are not taken off, only the layers
-			limits++
-		default:
-			if r.Verdict != Open && byThisMachine[r.ID] == "" {
-				t.Errorf("not found out: %+v", r)
-			}
+		if r.Verdict != Succeeded && r.Verdict != Open && byThisMachine[r.ID] == "" {
+			t.Errorf("not found out: %+v", r)
 		}
 	}
-	if report.Holds() || report.Succeeded < 60 || limits < 20 {
-		t.Errorf("%d of %d succeeded, %d limits held", report.Succeeded, report.Attacks, limits)
+	if report.Holds() || report.Succeeded < 60 {
+		t.Errorf("%d of %d succeeded", report.Succeeded, report.Attacks)
 	}
+}
+
+func groups(names ...string) []Attack {
+	var out []Attack
+	for _, a := range Table {
+		if slices.Contains(names, a.Group) {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 var function = regexp.MustCompile(`(?m)^def (\w+)\(\):`)
