@@ -8,8 +8,8 @@ import (
 // watchEvery is how often a run's sums are looked at. What grows faster than that is seen late: the layer is not strict.
 const watchEvery = 50 * time.Millisecond
 
-// The first looks come earlier, because most runs are over before the first 50 ms and their peak of memory can be seen
-// only while they live (see peak in exit.go).
+// The first looks come earlier and are for the peak alone: most runs are over before the first 50 ms, it can be seen only
+// while they live (see peak in exit.go), and a whole look would be a noticeable part of a short run.
 var firstLooks = []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond}
 
 // watch looks at what all processes of one run use together, which no rlimit bounds: an rlimit is per process and per
@@ -39,6 +39,10 @@ func (w *watch) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
+		}
+		if look < len(firstLooks) {
+			peak = max(peak, peakMemory(w.pid))
+			continue
 		}
 		now := w.look()
 		peak = max(peak, now.peak)
