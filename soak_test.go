@@ -98,7 +98,8 @@ func soakStack(t *testing.T) *stack {
 	return s
 }
 
-// traces is what runs can leave on the machine: processes, files in their folders and in shared places, IPC objects.
+// traces is what runs can leave on the machine: processes, files in their folders and in shared places, IPC objects. Of
+// the shared ones only those of the runner's user: others work on this machine too.
 func (s *stack) traces(t *testing.T) []string {
 	t.Helper()
 	out := s.processes(t)
@@ -108,17 +109,33 @@ func (s *stack) traces(t *testing.T) []string {
 			t.Fatal(err)
 		}
 		for _, e := range entries {
-			out = append(out, filepath.Join(dir, e.Name()))
+			info, err := e.Info()
+			if err == nil && info.Sys().(*syscall.Stat_t).Uid == scriptsUID() {
+				out = append(out, filepath.Join(dir, e.Name()))
+			}
 		}
 	}
-	for _, kind := range []string{"shm", "sem", "msg"} {
+	// The user of an object stands in another column of each table (proc_sysvipc(5)).
+	for kind, column := range map[string]int{"shm": 7, "sem": 4, "msg": 7} {
 		raw, err := os.ReadFile("/proc/sysvipc/" + kind)
 		if err != nil {
 			continue // a kernel without
 		}
-		out = append(out, fmt.Sprintf("%d lines of %s", strings.Count(string(raw), "\n"), kind))
+		for line := range strings.Lines(string(raw)) {
+			if f := strings.Fields(line); len(f) > column && f[column] == strconv.Itoa(int(scriptsUID())) {
+				out = append(out, kind+" "+f[0])
+			}
+		}
 	}
+	slices.Sort(out)
 	return out
+}
+
+func scriptsUID() uint32 {
+	if asRoot() {
+		return runnerUID
+	}
+	return uint32(os.Getuid())
 }
 
 // processes are those of this stack's runs: each has the path of its script in its arguments, which children inherit.
