@@ -79,7 +79,7 @@ func fromEnv(t *testing.T, name string, standard int) int {
 // soakStack is a runner with the soak's skill, and nothing else.
 func soakStack(t *testing.T) *stack {
 	t.Helper()
-	s, err := newStack()
+	s, err := newStack("")
 	if err != nil {
 		t.Fatal(err)
 	}

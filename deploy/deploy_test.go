@@ -30,6 +30,7 @@ func TestDeployment(t *testing.T) {
 		{"the api cannot spawn", testAPICannotSpawn},
 		{"the runner's walls", testRunnerWalls},
 		{"the api's walls", testAPIWalls},
+		{"attacks", testAttacks},
 		{"the runner stops and comes back", testRunnerStops},
 		{"the runner is killed", func(t *testing.T, d *deployment) { testKilled(t, d, runnerService) }},
 		{"the api is killed", func(t *testing.T, d *deployment) { testKilled(t, d, apiService) }},
@@ -86,6 +87,21 @@ func testOpening(t *testing.T, d *deployment) {
 		t.Error(said)
 	}
 	t.Logf("said: %s", said)
+}
+
+// testAttacks makes the whole attack suite inside the running container, as this kernel is and as if it were older.
+func testAttacks(t *testing.T, d *deployment) {
+	for _, abi := range []string{"0", "2"} {
+		said, err := d.try("docker", "compose", "exec", "-T", runnerService, "/opt/xray/bin/runner", "doctor", "--attack", "--landlock-abi", abi)
+		last := said[strings.LastIndex(said, "\n")+1:]
+		t.Logf("figure: Landlock ABI %s (0: as it is): %s", abi, last)
+		if err != nil {
+			t.Errorf("%v\n%s", err, said)
+		}
+	}
+	if code := d.get("/readyz", nil); code != 200 {
+		t.Errorf("after the attacks: readyz %d", code)
+	}
 }
 
 // testRunnerStops: every skill_run has the one fixed refusal, the rest works, and nothing needs a restart of the api.

@@ -144,8 +144,8 @@ func testAPIWalls(t *testing.T, d *deployment) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if fmt.Sprint(programs) != "[/api]" {
-		t.Errorf("programs in the api's container: %v, want /api alone", programs)
+	if fmt.Sprint(programs) != "[/api /xrayctl]" {
+		t.Errorf("programs in the api's container: %v, want /api and /xrayctl", programs)
 	}
 	shared, err := os.ReadDir(root + "/run/xray")
 	if err != nil || len(shared) != 1 || shared[0].Name() != "runner.sock" {
