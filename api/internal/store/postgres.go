@@ -155,7 +155,9 @@ func (k *keeper) leave() error {
 	k.done.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), keeperBeat)
 	defer cancel()
-	return k.conn.Close(ctx)
+	// Given back in words: the server notices the end of a connection some time after it.
+	_, err := k.conn.Exec(ctx, `SELECT pg_advisory_unlock($1, $2)`, int32(instanceLock), int32(k.instance))
+	return errors.Join(err, k.conn.Close(ctx))
 }
 
 // rebound remembers queries with numbered parameters; there are few, all of them constants.
