@@ -20,24 +20,31 @@ const good = `{"skill":"csv-stats","script":"stats.py","input":{"csv":"a\n1\n2"}
 // TestDeployment goes with one deployment through what an operator does with it, in that order.
 func TestDeployment(t *testing.T) {
 	d := install(t, "18181")
-	for _, step := range []struct {
+	type step struct {
 		name string
 		do   func(*testing.T, *deployment)
-	}{
+	}
+	steps := []step{
 		{"first start", testFirstStart},
 		{"smoke with both keys closed", testSmoke},
 		{"opening", testOpening},
+		{"the runner stops and comes back", testRunnerStops},
+	}
+	more := []step{
 		{"the api cannot spawn", testAPICannotSpawn},
 		{"the runner's walls", testRunnerWalls},
 		{"the api's walls", testAPIWalls},
 		{"attacks", testAttacks},
-		{"the runner stops and comes back", testRunnerStops},
 		{"the runner is killed", func(t *testing.T, d *deployment) { testKilled(t, d, runnerService) }},
 		{"the api is killed", func(t *testing.T, d *deployment) { testKilled(t, d, apiService) }},
 		{"all of it is made anew", testUpgrade},
 		{"a volume of somebody else", testForeignVolume},
 		{"smoke can fail", testSmokeFails},
-	} {
+	}
+	if !testing.Short() { // what does not depend on the base image is tried with one of them
+		steps = append(steps, more...)
+	}
+	for _, step := range steps {
 		if !t.Run(step.name, func(t *testing.T) { d.t = t; step.do(t, d) }) {
 			t.Logf("said: api: %s\nsaid: runner: %s", tail(d.logs(apiService)), tail(d.logs(runnerService)))
 			break
@@ -349,6 +356,9 @@ func abs(t *testing.T, path string) string {
 
 // TestDevelopment: the overlay for macOS and Windows, where the api runs natively: TCP on loopback, with a token.
 func TestDevelopment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("tried with the first base image")
+	}
 	d := install(t, "18183")
 	d.files = append(d.files, abs(t, "compose.dev.yaml"))
 	const token = "a-token-of-the-test"
