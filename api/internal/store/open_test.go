@@ -53,6 +53,36 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
+// TestOpenNewer: a store that a newer api has changed is refused after a rollback, and works again when it is put back.
+func TestOpenNewer(t *testing.T) {
+	dsn := place(t)
+	db, err := store.Open(t.Context(), dsn, store.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct{ change, want string }{
+		{`INSERT INTO goose_db_version (version_id, is_applied) VALUES (9999, TRUE)`, "schema version 9999"},
+		{`DELETE FROM goose_db_version WHERE version_id = 9999`, ""},
+	} {
+		if _, err := raw(t, dsn).ExecContext(t.Context(), step.change); err != nil {
+			t.Fatal(err)
+		}
+		db, err := store.Open(t.Context(), dsn, store.Options{})
+		switch {
+		case step.want == "" && err != nil, step.want != "" && (err == nil || !strings.Contains(err.Error(), step.want)):
+			t.Errorf("%s: %v, want %q", step.change, err, step.want)
+		}
+		if err == nil {
+			if err := db.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
 // TestOpenUnwritable: the message says who cannot write what that belongs to whom (case 48).
 func TestOpenUnwritable(t *testing.T) {
 	dir := filepath.Dir(sqliteOnly(t))

@@ -64,7 +64,7 @@ func (e sqlite) migrate(ctx context.Context, write *sql.DB) error {
 	return errors.Join(up(ctx, goose.DialectSQLite3, write, sqliteMigrations, "migrations/sqlite"), unlock())
 }
 
-// up applies the migrations that are missing.
+// up applies the migrations that are missing, and refuses a store that is ahead of them.
 func up(ctx context.Context, dialect goose.Dialect, write *sql.DB, from embed.FS, folder string, o ...goose.ProviderOption) error {
 	dir, err := fs.Sub(from, folder)
 	if err != nil {
@@ -74,8 +74,17 @@ func up(ctx context.Context, dialect goose.Dialect, write *sql.DB, from embed.FS
 	if err != nil {
 		return err
 	}
-	_, err = p.Up(ctx)
-	return err
+	if _, err = p.Up(ctx); err != nil {
+		return err
+	}
+	has, knows, err := p.GetVersions(ctx)
+	if err != nil {
+		return err
+	}
+	if has > knows { // after a rollback: what a newer api has changed, this one may not understand
+		return fmt.Errorf("a newer api has brought this store to schema version %d, this one knows %d: start the newer one, or restore the backup from before the upgrade", has, knows)
+	}
+	return nil
 }
 
 // enter takes the file for this api alone. Two on one file would each close the other's calls as lost at their start.
