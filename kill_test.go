@@ -97,20 +97,20 @@ func (s *stack) openForAgents(t *testing.T, skill string) {
 func (s *stack) calling(t *testing.T, made *atomic.Int64, calls int64, moments chan<- struct{}, up *sync.RWMutex) {
 	session := ""
 	for n := 0; ; n++ {
-		up.RLock() // no call is begun while the api is away; the kill does not wait for one that was
-		done := made.Load() >= calls
+		up.RLock()                               // no call is begun while the api is away; the kill does not wait for one that was
+		done, url := made.Load() >= calls, s.url // a port of its own in each life
 		up.RUnlock()
 		if done {
 			return
 		}
 		if n%14 == 0 || session == "" {
-			_, answer, err := s.rest(context.Background(), agentToken, http.MethodPost, "/v1/sessions", "")
+			_, answer, err := send(context.Background(), http.DefaultClient, http.MethodPost, url+"/v1/sessions", agentToken, "")
 			if session = field(answer, "id"); err != nil || session == "" {
 				continue
 			}
 		}
 		made.Add(1)
-		_, answer, err := s.rest(context.Background(), agentToken, http.MethodPost, "/v1/skills/text-lines/run",
+		_, answer, err := send(context.Background(), http.DefaultClient, http.MethodPost, url+"/v1/skills/text-lines/run", agentToken,
 			fmt.Sprintf(`{"session":%q,"turn":"t%d","script":"lines.sh","input":{"text":"a","op":"count"}}`, session, n%14/3))
 		if err == nil && strings.Contains(answer, string(protocol.NotFound)) {
 			t.Errorf("the session %s was lost: %s", session, answer)
