@@ -137,7 +137,7 @@ func testRunnerStops(t *testing.T, d *deployment) {
 		t.Errorf("readyz: %d", code)
 	}
 	d.must("docker", "compose", "start", runnerService)
-	took := d.eventually("a call after the start", 20*time.Second, func() bool { return d.get("/readyz", nil) == 200 })
+	took := d.eventually("a call after the start", 90*time.Second, func() bool { return d.get("/readyz", nil) == 200 })
 	if said, ok := d.agent("back", "skill_run", good); !ok {
 		t.Errorf("after the start: %s", said)
 	}
@@ -161,7 +161,7 @@ func testKilled(t *testing.T, d *deployment, service string) {
 	var slowest time.Duration
 	for range 3 {
 		d.must("kill", "-9", d.pid(service))
-		slowest = max(slowest, d.eventually("back after kill -9", 20*time.Second, func() bool { return d.get("/readyz", nil) == 200 }))
+		slowest = max(slowest, d.eventually("back after kill -9", 90*time.Second, func() bool { return d.get("/readyz", nil) == 200 }))
 	}
 	close(stop)
 	got := <-answers
@@ -293,7 +293,7 @@ func testForeignVolume(t *testing.T, d *deployment) {
 	own := func(uid string) { d.must("chown", "-R", uid+":"+uid, folder) }
 	own("0")
 	d.must("docker", "compose", "start", apiService)
-	d.eventually("a refusal with owner and uid", 20*time.Second, func() bool {
+	d.eventually("a refusal with owner and uid", 90*time.Second, func() bool {
 		return strings.Contains(d.logs(apiService), "cannot be written by uid 10001") && strings.Contains(d.logs(apiService), "belongs to 0:0")
 	})
 	if code := d.get("/healthz", nil); code != 0 {
@@ -301,7 +301,7 @@ func testForeignVolume(t *testing.T, d *deployment) {
 	}
 	own("10001")
 	d.must("docker", "compose", "restart", apiService)
-	d.eventually("ready", 20*time.Second, func() bool { return d.get("/readyz", nil) == 200 })
+	d.eventually("ready", 90*time.Second, func() bool { return d.get("/readyz", nil) == 200 })
 }
 
 // testSmokeFails is the control of smoke: with a network and a root that can be written it fails, by name.
@@ -313,7 +313,7 @@ func testSmokeFails(t *testing.T, d *deployment) {
 	d.files = append(d.files, weak)
 	defer func() { d.files = d.files[:1] }()
 	d.must("docker", "compose", "up", "-d", "--no-build", runnerService)
-	d.eventually("the runner to answer", 20*time.Second, func() bool {
+	d.eventually("the runner to answer", 90*time.Second, func() bool {
 		_, err := d.try("docker", "compose", "exec", "-T", apiService, "/api", "smoke")
 		return err == nil
 	})

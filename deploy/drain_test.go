@@ -67,7 +67,7 @@ func testFourAtOnce(t *testing.T, d *deployment) {
 			}
 		}()
 	}
-	d.eventually("four at once", 20*time.Second, func() bool { return d.running() == 4 })
+	d.eventually("four at once", 90*time.Second, func() bool { return d.running() == 4 })
 	all.Wait()
 	most := memoryPeak(t, d.pid(runnerService))
 	t.Logf("figure: runner's container at most %.0f MiB with 4 runs at once (each holds 20 MiB)", float64(most)/(1<<20))
@@ -112,14 +112,14 @@ func testStopInFlight(t *testing.T, d *deployment) {
 			answers <- fmt.Sprintf("%d s: %s", seconds, said)
 		}()
 	}
-	d.eventually("two in flight", 20*time.Second, func() bool { return d.running() == 2 })
+	d.eventually("two in flight", 90*time.Second, func() bool { return d.running() == 2 })
 	stopped := make(chan time.Duration)
 	go func() {
 		begun := time.Now()
 		d.must("docker", "compose", "stop", runnerService)
 		stopped <- time.Since(begun)
 	}()
-	d.eventually("the drain", 10*time.Second, func() bool { return strings.Contains(d.logs(runnerService), "stopping: no new runs") })
+	d.eventually("the drain", 90*time.Second, func() bool { return strings.Contains(d.logs(runnerService), "stopping: no new runs") })
 	if said, ok := d.agent("late", "skill_run", wait(0)); ok {
 		t.Errorf("a newcomer: %s", said)
 	} else {
@@ -139,6 +139,6 @@ func testStopInFlight(t *testing.T, d *deployment) {
 		t.Errorf("exit code %s", code)
 	}
 	d.must("docker", "compose", "start", runnerService)
-	d.eventually("ready", 20*time.Second, func() bool { return d.get("/readyz", nil) == 200 })
+	d.eventually("ready", 90*time.Second, func() bool { return d.get("/readyz", nil) == 200 })
 	checkRecord(t, d)
 }
