@@ -19,6 +19,8 @@ const usage = `usage: runner serve|doctor|healthcheck|version
   serve        listen on RUNNER_LISTEN and run scripts
   doctor       say which layers are in force on this host, what is missing and what to do
                --attack          try to break out, with every attack there is
+               --cost            measure what the sandbox costs here beside a bare start of the interpreter
+               --rounds N        how often --cost measures each way (default 100)
                --json            for programs
                --landlock-abi N  as if the kernel were older (2: Linux 6.1, 4: 6.8)
   healthcheck  ask the runner on RUNNER_LISTEN: exit 0 when it is ready
@@ -71,19 +73,26 @@ func failure(err error) int {
 func doctor(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("doctor", flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage) }
-	options, attack := serve.DoctorOptions{}, flags.Bool("attack", false, "")
+	options, attack, cost := serve.DoctorOptions{}, flags.Bool("attack", false, ""), flags.Bool("cost", false, "")
+	flags.IntVar(&options.Rounds, "rounds", 100, "")
 	flags.BoolVar(&options.JSON, "json", false, "")
 	flags.IntVar(&options.LandlockABI, "landlock-abi", 0, "")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return 0
-	} else if err != nil || flags.NArg() > 0 {
+	} else if err != nil {
+		return exitUsage
+	} else if flags.NArg() > 0 || *attack && *cost || options.Rounds < 1 {
+		fmt.Fprint(os.Stderr, usage)
 		return exitUsage
 	}
 	var verdict serve.Verdict
 	var err error
-	if *attack {
+	switch {
+	case *attack:
 		verdict, err = serve.Attack(ctx, os.Environ(), options, os.Stdout)
-	} else {
+	case *cost:
+		verdict, err = serve.Cost(ctx, os.Environ(), options, os.Stdout)
+	default:
 		verdict, err = serve.Doctor(os.Environ(), options, os.Stdout)
 	}
 	switch {

@@ -101,21 +101,13 @@ func (e *Executor) spec(skill *manifests.Skill, j Job, dir string) (sandbox.Spec
 	if err != nil {
 		return sandbox.Spec{}, err
 	}
-	wall := time.Duration(script.Limits.TimeoutSeconds) * time.Second
+	limits := Limits(script.Limits, kind)
 	if j.Ceiling > 0 {
-		wall = min(wall, j.Ceiling)
+		limits.Wall = min(limits.Wall, j.Ceiling)
 	}
-	const mib = 1 << 20
 	return sandbox.Spec{
-		Argv: argv, Env: environment(dir), Dir: dir, Stdin: j.Input, OnStderr: j.OnStderr,
-		Readable: []string{e.Snapshot.Dir(skill.Name)},
-		Limits: sandbox.Limits{
-			Wall: wall, CPU: time.Duration(script.Limits.CPUSeconds) * time.Second,
-			MemoryBytes: uint64(script.Limits.MemoryMB) * mib, FileBytes: uint64(script.Limits.FileMB) * mib,
-			DiskBytes: folderFiles * uint64(script.Limits.FileMB) * mib, DiskFiles: FolderEntries,
-			OpenFiles: uint64(script.Limits.OpenFiles), Processes: script.Limits.Processes,
-			StdoutBytes: StdoutBytes, StderrBytes: StderrBytes, Interpreter: kind,
-		},
+		Argv: argv, Env: Environment(dir), Dir: dir, Stdin: j.Input, OnStderr: j.OnStderr,
+		Readable: []string{e.Snapshot.Dir(skill.Name)}, Limits: limits,
 	}, nil
 }
 
@@ -128,6 +120,18 @@ const (
 	folderFiles   = 2
 	FolderEntries = 4096
 )
+
+// Limits are a script's limits as the sandbox counts them.
+func Limits(l manifests.Limits, kind sandbox.Interpreter) sandbox.Limits {
+	const mib = 1 << 20
+	return sandbox.Limits{
+		Wall: time.Duration(l.TimeoutSeconds) * time.Second, CPU: time.Duration(l.CPUSeconds) * time.Second,
+		MemoryBytes: uint64(l.MemoryMB) * mib, FileBytes: uint64(l.FileMB) * mib,
+		DiskBytes: folderFiles * uint64(l.FileMB) * mib, DiskFiles: FolderEntries,
+		OpenFiles: uint64(l.OpenFiles), Processes: l.Processes,
+		StdoutBytes: StdoutBytes, StderrBytes: StderrBytes, Interpreter: kind,
+	}
+}
 
 // argv is fixed: a caller has no influence on it. Python reads no variable (-E), no user site (-s) and writes no cache
 // (-B). A forged cache beside a script would run in place of the hashed source (python/cpython#101210); there is none,
@@ -150,8 +154,9 @@ func (e *Executor) argv(s *manifests.Script, path string) ([]string, sandbox.Int
 	return []string{program, path}, sandbox.Node, nil
 }
 
-// environment is the same for every run of a reviewed skill, on every start path (docs/skills.md lists it).
-func environment(dir string) []string {
+// Environment is the same for every run of a reviewed skill, on every start path (docs/skills.md lists it); dir is its
+// working folder.
+func Environment(dir string) []string {
 	return []string{
 		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + dir, "TMPDIR=" + dir, "XDG_CACHE_HOME=" + dir,
 		"XDG_CONFIG_HOME=" + dir, "XDG_DATA_HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "TZ=UTC",

@@ -14,6 +14,7 @@ import (
 
 	"xrayrunner/runner/internal/attack"
 	"xrayrunner/runner/internal/config"
+	"xrayrunner/runner/internal/cost"
 	"xrayrunner/runner/internal/execute"
 	"xrayrunner/runner/internal/sandbox"
 	"xrayrunner/runner/internal/server"
@@ -47,6 +48,8 @@ type DoctorOptions struct {
 	JSON bool
 	// LandlockABI looks at this host as if its kernel had no more than this ABI (2: Linux 6.1, 4: 6.8). 0: as it is.
 	LandlockABI int
+	// Rounds is how often Cost measures each way, at least 1.
+	Rounds int
 }
 
 // Doctor says what is in force on this host, what is not and why, and what to do about it. It needs no running runner
@@ -69,26 +72,15 @@ func Doctor(environ []string, options DoctorOptions, out io.Writer) (Verdict, er
 
 // Attack makes every attack there is, beside a neighbour, and their controls. The verdict is Refused when one got through.
 func Attack(ctx context.Context, environ []string, options DoctorOptions, out io.Writer) (Verdict, error) {
-	cfg, err := config.Load(environ)
+	host, err := hostFor(environ, options)
 	if err != nil {
 		return Refused, err
 	}
-	if os.Geteuid() == 0 {
-		return Refused, errRoot
-	}
-	box, err := probe(cfg, options.LandlockABI)
+	bare, err := sandbox.Unconfined(host.box)
 	if err != nil {
 		return Refused, err
 	}
-	bare, err := sandbox.Unconfined(box)
-	if err != nil {
-		return Refused, err
-	}
-	python, ok := execute.FindInterpreters()["python3"]
-	if !ok {
-		return Refused, errors.New("the attacks are written in Python, and there is no python3 here that this user may run")
-	}
-	c := attack.Config{Box: box, Bare: bare, Dir: scratch(cfg), Python: python}
+	c := attack.Config{Box: host.box, Bare: bare, Dir: host.dir, Python: host.python}
 	if !options.JSON {
 		c.Each = func(r attack.Result) { attack.PrintResult(out, r) }
 	}
@@ -104,6 +96,49 @@ func Attack(ctx context.Context, environ []string, options DoctorOptions, out io
 		return verdict, writeJSON(out, report)
 	}
 	return verdict, report.PrintSummary(out)
+}
+
+// Cost measures what the sandbox costs here beside a bare start of the interpreter. It has no limit to hold: the verdict
+// is Sound when it could measure.
+func Cost(ctx context.Context, environ []string, options DoctorOptions, out io.Writer) (Verdict, error) {
+	host, err := hostFor(environ, options)
+	if err != nil {
+		return Refused, err
+	}
+	report, err := cost.Measure(ctx, cost.Config{Box: host.box, Dir: host.dir, Python: host.python, Rounds: options.Rounds})
+	if err != nil {
+		return Refused, err
+	}
+	if options.JSON {
+		return Sound, writeJSON(out, report)
+	}
+	return Sound, report.Print(out)
+}
+
+// host is where doctor runs scripts of its own.
+type host struct {
+	box    sandbox.Sandbox
+	dir    string
+	python string
+}
+
+func hostFor(environ []string, options DoctorOptions) (host, error) {
+	cfg, err := config.Load(environ)
+	if err != nil {
+		return host{}, err
+	}
+	if os.Geteuid() == 0 {
+		return host{}, errRoot
+	}
+	box, err := probe(cfg, options.LandlockABI)
+	if err != nil {
+		return host{}, err
+	}
+	python, ok := execute.FindInterpreters()["python3"]
+	if !ok {
+		return host{}, errors.New("the scripts of doctor are written in Python, and there is no python3 here that this user may run")
+	}
+	return host{box: box, dir: scratch(cfg), python: python}, nil
 }
 
 func diagnose(cfg config.Config, p sandbox.Posture) diagnosis {

@@ -78,3 +78,26 @@ func TestDoctorRefuses(t *testing.T) {
 		t.Errorf("%s: %s", verdict, text)
 	}
 }
+
+// The cost is measured against a bare start in the same rounds; both give the same answer, or it is an error.
+func TestCost(t *testing.T) {
+	out, err := newPlace(t).command("cost").Output()
+	var r struct {
+		Rounds int
+		Rows   []struct {
+			Ratio float64
+			P50   float64 `json:"p50_ms"`
+		}
+	}
+	if err := errors.Join(err, json.Unmarshal(out, &r)); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if r.Rounds != 3 || len(r.Rows) < 3 || r.Rows[0].Ratio != 1 {
+		t.Errorf("%+v", r)
+	}
+	for _, row := range r.Rows {
+		if row.Ratio <= 0 || row.P50 <= 0 {
+			t.Errorf("%+v", row)
+		}
+	}
+}

@@ -36,6 +36,8 @@ func TestMain(m *testing.M) {
 		abi, _ := strconv.Atoi(os.Getenv(envABI))
 		verdict, err = serve.Doctor(environ(), serve.DoctorOptions{JSON: abi == 0, LandlockABI: abi}, os.Stdout)
 		fmt.Fprintf(os.Stderr, "verdict %s", verdict)
+	case "cost":
+		_, err = serve.Cost(context.Background(), environ(), serve.DoctorOptions{JSON: true, Rounds: 3}, os.Stdout)
 	case "healthcheck":
 		err = serve.Healthcheck(context.Background(), environ(), os.Stdout)
 	default:

@@ -1,0 +1,156 @@
+// Package cost measures what the sandbox costs on this host: the same script, started bare and in the sandbox by turns,
+// so that whatever else the machine does meets both alike. An operator runs it as `runner doctor --cost` in the very
+// container that serves; scripts/bench measures the whole path, with HTTP, guard and record.
+//
+// What counts is the ratio of the medians. Milliseconds of a shared machine say little.
+package cost
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"xrayrunner/manifests"
+	"xrayrunner/runner/internal/execute"
+	"xrayrunner/runner/internal/sandbox"
+)
+
+// Config of Measure. All fields are required.
+type Config struct {
+	Box    sandbox.Sandbox
+	Dir    string // where folders for a short time are made
+	Python string // the interpreter
+	Rounds int    // how often each way is measured, at least 1
+}
+
+// Row is one way to start the script.
+type Row struct {
+	Name  string  `json:"name"`
+	P50   float64 `json:"p50_ms"`
+	P95   float64 `json:"p95_ms"`
+	Ratio float64 `json:"ratio"` // of the medians, to the bare start
+}
+
+// Report has the bare start first.
+type Report struct {
+	Layers []string `json:"layers"`
+	Rounds int      `json:"rounds"`
+	Rows   []Row    `json:"rows"`
+}
+
+// script does what the smallest useful skill does; it stands in a file, as skills do.
+const script = "import json\nimport sys\n\njson.dump({\"keys\": len(json.load(sys.stdin))}, sys.stdout)\n"
+
+const (
+	input  = `{"n":1}`
+	answer = `{"keys": 1}`
+	// unmeasured rounds warm the page cache and what the runner keeps between runs.
+	unmeasured = 5
+	// several is how many processes the script of the last row may have: with more than one the run has a supervisor.
+	several = 8
+)
+
+// Measure runs the script bare and in the sandbox by turns. An error means that one of them did not give its answer.
+func Measure(ctx context.Context, cfg Config) (Report, error) {
+	dir, err := os.MkdirTemp(cfg.Dir, "cost-")
+	if err != nil {
+		return Report{}, err
+	}
+	report, err := measure(ctx, cfg, dir)
+	return report, errors.Join(err, os.RemoveAll(dir))
+}
+
+func measure(ctx context.Context, cfg Config, dir string) (Report, error) {
+	path := filepath.Join(dir, "skill", "count.py")
+	if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(script), 0o644)); err != nil {
+		return Report{}, err
+	}
+	ways := []way{
+		{"bare python3 script.py", func() ([]byte, error) { return bare(ctx, cfg.Python, path) }},
+		{"sandbox, cold", func() ([]byte, error) { return boxed(ctx, cfg, path, 1) }},
+		{"sandbox, cold, may fork", func() ([]byte, error) { return boxed(ctx, cfg, path, several) }},
+	}
+	took := make([][]time.Duration, len(ways))
+	for round := range cfg.Rounds + unmeasured {
+		for i, w := range ways {
+			begin := time.Now()
+			out, err := w.run()
+			passed := time.Since(begin)
+			if err != nil || string(out) != answer {
+				return Report{}, fmt.Errorf("%s: answered %q: %w", w.name, out, err)
+			}
+			if round >= unmeasured {
+				took[i] = append(took[i], passed)
+			}
+		}
+	}
+	report := Report{Layers: cfg.Box.Posture().Names(), Rounds: cfg.Rounds}
+	for i, w := range ways {
+		report.Rows = append(report.Rows, row(w.name, took[i], took[0]))
+	}
+	return report, nil
+}
+
+type way struct {
+	name string
+	run  func() ([]byte, error)
+}
+
+func bare(ctx context.Context, python, path string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, python, path)
+	cmd.Env, cmd.Dir, cmd.Stdin = []string{"LC_ALL=C.UTF-8"}, filepath.Dir(path), bytes.NewReader([]byte(input))
+	return cmd.Output()
+}
+
+// boxed is one run with a working folder of its own, made and removed within the measured time, as each run has.
+func boxed(ctx context.Context, cfg Config, path string, processes int) ([]byte, error) {
+	dir, err := os.MkdirTemp(cfg.Dir, "run-")
+	if err != nil {
+		return nil, err
+	}
+	declared := manifests.DefaultLimits()
+	declared.Processes = processes
+	limits := execute.Limits(declared, sandbox.Python)
+	exit, err := cfg.Box.Run(ctx, sandbox.Spec{
+		Argv: []string{cfg.Python, "-E", "-s", "-B", path}, Env: execute.Environment(dir), Dir: dir,
+		Stdin: []byte(input), Readable: []string{filepath.Dir(path)}, Limits: limits,
+	})
+	if err == nil && (exit.Cause != sandbox.Exited || exit.ExitCode != 0) {
+		err = fmt.Errorf("%s, exit code %d: %.300s", exit.Cause, exit.ExitCode, exit.Stderr)
+	}
+	return exit.Stdout, errors.Join(err, os.RemoveAll(dir))
+}
+
+func row(name string, took, base []time.Duration) Row {
+	return Row{Name: name, P50: ms(at(took, 50)), P95: ms(at(took, 95)), Ratio: float64(at(took, 50)) / float64(at(base, 50))}
+}
+
+// at is the given percentile.
+func at(took []time.Duration, percent int) time.Duration {
+	sorted := slices.Sorted(slices.Values(took))
+	return sorted[(len(sorted)-1)*percent/100]
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// Print writes a table for people.
+func (r Report) Print(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "START\tP50 MS\tP95 MS\tRATIO")
+	for _, row := range r.Rows {
+		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%.2f\n", row.Name, row.P50, row.P95, row.Ratio)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\n%d rounds by turns; layers %v\n", r.Rounds, r.Layers)
+	return err
+}
