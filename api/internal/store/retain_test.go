@@ -102,7 +102,8 @@ func TestRetainKeepsOpenCalls(t *testing.T) {
 	}
 }
 
-// TestExportIsExact: a changed byte of an export is found, and so is a line that was left out.
+// TestExportIsExact: a changed byte of an export is found, and so is a line that was left out; what holds no event at all
+// (an export that failed) is not whole either.
 func TestExportIsExact(t *testing.T) {
 	_, db, _ := aged(t, 3, -1)
 	whole := exported(t, db).String()
@@ -112,8 +113,12 @@ func TestExportIsExact(t *testing.T) {
 		"a line less":   strings.Join(append(lines[:1:1], lines[2:]...), ""),
 		"a time":        strings.Replace(whole, "2026-02-01T12:00:00Z", "2026-02-01T12:00:01Z", 1),
 		"lines swapped": lines[1] + lines[0],
+		"nothing":       "",
+		"another file":  "#!/bin/sh\n",
+		"cut off":       whole[:len(whole)-20],
+		"no body":       `{"seq":1,"body":"x"}`,
 	} {
-		if r, err := store.VerifyExport(strings.NewReader(text), ""); err != nil || r.OK {
+		if r, err := store.VerifyExport(strings.NewReader(text), ""); err != nil || r.OK || r.Reason == "" {
 			t.Errorf("%s: %+v (%v)", name, r, err)
 		}
 	}

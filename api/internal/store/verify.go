@@ -152,17 +152,29 @@ func VerifyExport(in io.Reader, head string) (VerifyReport, error) {
 	for lines.Scan() {
 		var e Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
-			return c.report(), fmt.Errorf("line after event %d: %w", c.last, err)
+			return c.broken("the line after event %d is not an event: %v", c.last, err), nil
 		}
 		r, err := e.row()
 		if err != nil {
-			return c.report(), fmt.Errorf("event %d: %w", e.Seq, err)
+			return c.broken("event %d cannot be read: %v", e.Seq, err), nil
 		}
 		if !c.next(r) {
 			return c.report(), nil
 		}
 	}
-	return c.end(), lines.Err()
+	if err := lines.Err(); err != nil {
+		return c.report(), err
+	}
+	if c.last == 0 { // what an export that failed leaves behind
+		return c.broken("there is no event in it"), nil
+	}
+	return c.end(), nil
+}
+
+// broken reports what cannot be read as an event: for whoever asks it is as bad as one that was changed.
+func (c *chain) broken(format string, args ...any) VerifyReport {
+	c.reason = fmt.Sprintf(format, args...)
+	return c.report()
 }
 
 // maxLine bounds one exported event: three values of 4 KiB, escaped, and the rest.
