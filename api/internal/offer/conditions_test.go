@@ -111,7 +111,7 @@ func TestConditions(t *testing.T) {
 
 		{"4: skill_load off", func(m *moment) { m.tools[guard.ToolLoad] = false }, nil, guard.ToolDisabled, "skill_load is off"},
 		{"4: skill_run off", func(m *moment) { m.tools[guard.ToolRun] = false }, []string{prose}, guard.ToolDisabled, "skill_run is off"},
-		{"4: locked", func(m *moment) { m.unlock = false }, []string{prose}, guard.ToolDisabled, "XRAY_UNLOCK_DANGEROUS_TOOLS=1 is not set"},
+		{"4: locked", func(m *moment) { m.unlock = false }, []string{prose}, guard.ToolDisabled, "skill_run is locked: XRAY_UNLOCK_DANGEROUS_TOOLS=1 is not set"},
 		{"4: switches absent", func(m *moment) { m.tools = nil }, nil, guard.ToolDisabled, "skill_load is off"},
 		{"4: an unknown switch opens nothing and closes nothing", func(m *moment) { m.tools["skill_list"] = false }, both, "", ""},
 	} {

@@ -52,7 +52,7 @@ func Now(lock *manifests.Lock, rows map[string]store.StoredSkill, tools map[stri
 	}}
 	for name, skill := range lock.Skills {
 		row, stored := rows[name]
-		code, why := closed(skill, row, stored, s.Policy.Tools)
+		code, why := closed(skill, row, stored, tools, unlock)
 		s.Policy.Skills[name] = guard.SkillPolicy{Skill: skill, Closed: code}
 		if code != "" {
 			s.Why[name] = why
@@ -61,7 +61,7 @@ func Now(lock *manifests.Lock, rows map[string]store.StoredSkill, tools map[stri
 	return s
 }
 
-func closed(skill *manifests.Skill, row store.StoredSkill, stored bool, tools map[string]bool) (guard.Code, string) {
+func closed(skill *manifests.Skill, row store.StoredSkill, stored bool, tools map[string]bool, unlock bool) (guard.Code, string) {
 	switch {
 	case !stored:
 		return guard.AgentDisabled, "not stored: publish it"
@@ -76,8 +76,11 @@ func closed(skill *manifests.Skill, row store.StoredSkill, stored bool, tools ma
 	switch {
 	case !tools[guard.ToolLoad]:
 		return guard.ToolDisabled, "skill_load is off"
-	case skill.Kind != manifests.InjectOnly && !tools[guard.ToolRun]:
-		return guard.ToolDisabled, "skill_run is off, or XRAY_UNLOCK_DANGEROUS_TOOLS=1 is not set in the api's environment"
+	case skill.Kind == manifests.InjectOnly:
+	case !tools[guard.ToolRun]:
+		return guard.ToolDisabled, "skill_run is off"
+	case !unlock:
+		return guard.ToolDisabled, "skill_run is locked: XRAY_UNLOCK_DANGEROUS_TOOLS=1 is not set in the api's environment"
 	}
 	return "", ""
 }
