@@ -143,5 +143,5 @@ func (d *Desk) unknown(name string) *protocol.Problem {
 	if f, off := d.Lock.Disabled[name]; off {
 		return protocol.NewProblem(guard.UnknownSkill, fmt.Sprintf("skill %s is off since the build: %s:%d: %s (%s)", name, f.File, f.Line, f.Message, f.Cure))
 	}
-	return protocol.NewProblem(guard.UnknownSkill, "no such skill in the manifest; skills_agent_status lists those there are")
+	return protocol.NewProblem(guard.UnknownSkill, fmt.Sprintf("there is no skill %q in the manifest; skills_list names those there are", name))
 }

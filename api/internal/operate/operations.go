@@ -246,6 +246,9 @@ func (d *Desk) tokenCreate(ctx context.Context, who store.Actor, a Args) (any, *
 }
 
 func (d *Desk) tokenRevoke(ctx context.Context, who store.Actor, a Args) (any, *protocol.Problem, error) {
+	if a.text("name") == who.Token { // the last operator's token would be gone, and only the api's host could make another
+		return nil, protocol.NewProblem(protocol.BadRequest, who.Token+" is the token of this call, and ending it would lock you out: make another operator's token and end this one with that"), nil
+	}
 	err := d.Store.RevokeToken(ctx, who, a.text("name"))
 	if isNotFound(err) {
 		return nil, protocol.NewProblem(protocol.NotFound, "there is no valid token "+a.text("name")), nil

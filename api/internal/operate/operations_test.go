@@ -180,6 +180,7 @@ func TestTokensByOperators(t *testing.T) {
 	}{
 		{"tokens_create", `{"name":"ci","role":"agent"}`, protocol.BadRequest}, {"tokens_create", `{"name":"A b","role":"agent"}`, protocol.BadRequest}, {"tokens_create", `{"name":"x","role":"root"}`, protocol.BadRequest},
 		{"tokens_revoke", `{"name":"ci"}`, ""}, {"tokens_revoke", `{"name":"ci"}`, protocol.NotFound},
+		{"tokens_revoke", `{"name":"operator"}`, protocol.BadRequest}, // the caller's own: that would lock him out
 	} {
 		if _, code := do(t, r, c.name, c.args); code != c.want {
 			t.Errorf("%v: %q", c, code)
