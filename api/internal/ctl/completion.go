@@ -3,6 +3,7 @@ package ctl
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 )
 
@@ -11,36 +12,79 @@ func completion(_ context.Context, c *call) error {
 	if len(c.args) != 1 || c.args[0] != "bash" && c.args[0] != "zsh" {
 		return usage{"completion for which shell? bash or zsh"}
 	}
-	var names, options []string
+	var names, ofCommand, common, withValue []string
 	for _, k := range commands() {
 		names = append(names, k.name)
+		if len(k.flags) > 0 {
+			ofCommand = append(ofCommand, fmt.Sprintf("\t%s) opts='%s' ;;", k.name, "--"+strings.Join(k.flags, " --")))
+		}
 	}
-	for _, o := range table {
-		options = append(options, "--"+o.name)
+	for i, o := range table {
+		if i < commonOptions {
+			common = append(common, "--"+o.name)
+		}
+		if o.value != "" {
+			withValue = append(withValue, "--"+o.name)
+		}
 	}
 	start := ""
 	if c.args[0] == "zsh" {
 		start = "autoload -U +X bashcompinit && bashcompinit\n"
 	}
-	_, err := fmt.Fprintf(c.Out, completionScript, start, strings.Join(names, " "), strings.Join(options, " "))
+	_, err := io.WriteString(c.Out, strings.NewReplacer("@START@", start, "@COMMANDS@", strings.Join(names, " "), "@COMMON@", strings.Join(common, " "),
+		"@VALUED@", strings.Join(withValue, " | "), "@OPTIONS@", strings.Join(ofCommand, "\n")).Replace(completionScript))
 	return err
 }
 
-const completionScript = `%s_xrayctl() {
-	local word=${COMP_WORDS[COMP_CWORD]} command= w
-	for w in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-		case $w in -*) ;; *) command=$w; break ;; esac
+// In the script, line is what was typed in whole words (bash breaks an address at its colons), typed the command and its
+// arguments, and at what asks the api: --url and --token-file as they were typed. Names are asked for when they are needed;
+// without an api there are none.
+const completionScript = `@START@_xrayctl() {
+	local word=${COMP_WORDS[COMP_CWORD]} before= opts= all= w i
+	local line=() typed=() at=()
+	for ((i = 1; i < COMP_CWORD; i++)); do
+		w=${COMP_WORDS[i]}
+		case $w,$before in
+		:*,* | =*,* | *,[:=]) if ((${#line[@]})); then line[${#line[@]}-1]+=$w; fi ;;
+		*) line+=("$w") ;;
+		esac
+		before=$w
 	done
-	case $word in -*) COMPREPLY=($(compgen -W "%[3]s" -- "$word")); return ;; esac
-	case $command in
-	'') COMPREPLY=($(compgen -W "%[2]s help" -- "$word")) ;;
-	skills | publish | unpublish | enable | disable | drift | run)
-		COMPREPLY=($(compgen -W "$(xrayctl skills 2>/dev/null | awk '$2 == "runner" {print $1}')" -- "$word")) ;;
-	tools) COMPREPLY=($(compgen -W "on off skill_load skill_run" -- "$word")) ;;
-	audit) COMPREPLY=($(compgen -W "verify export" -- "$word")) ;;
-	tokens) COMPREPLY=($(compgen -W "create revoke agent viewer operator" -- "$word")) ;;
-	completion) COMPREPLY=($(compgen -W "bash zsh" -- "$word")) ;;
+	for ((i = 0; i < ${#line[@]}; i++)); do
+		w=${line[i]}
+		case $w in
+		--url | --token-file) at+=("$w" "${line[++i]}") ;;
+		--url=* | --token-file=*) at+=("$w") ;;
+		@VALUED@) ((++i)) ;;
+		-*) ;;
+		*) typed+=("$w") ;;
+		esac
+	done
+	case $before in
+	--token-file | --file) COMPREPLY=($(compgen -f -- "$word")); compopt -o filenames 2>/dev/null; return ;;
+	--decision) COMPREPLY=($(compgen -W "allow deny" -- "$word")); return ;;
+	--skill) typed=(skills) ;;
+	@VALUED@) return ;;
 	esac
+	case "${typed[*]:0:1}" in
+@OPTIONS@
+	esac
+	case $word in -*) COMPREPLY=($(compgen -W "@COMMON@ $opts" -- "$word")); return ;; esac
+	case "${#typed[@]} ${typed[*]:0:2}" in
+	"0 " | "1 help") all="@COMMANDS@ help" ;;
+	"1 skills" | "1 run" | *" publish"* | *" unpublish"* | *" enable"* | *" disable"* | *" drift"*)
+		all=$(xrayctl "${at[@]}" skills 2>/dev/null | awk '$2 == "runner" {print $1}') ;;
+	"2 run "*) all=$(xrayctl "${at[@]}" skills "${typed[*]:1:1}" 2>/dev/null | awk '/^FILE / {files = 1; next} files && $1 ~ /\.(py|sh)$/ {print $1}') ;;
+	"1 tools") all="on off" ;;
+	"2 tools "*) all="skill_load skill_run" ;;
+	"1 audit") all="verify export" ;;
+	"1 tokens") all="create revoke" ;;
+	"2 tokens revoke") all=$(xrayctl "${at[@]}" tokens 2>/dev/null | awk '$NF == "valid" {print $1}') ;;
+	"3 tokens create") all="agent viewer operator" ;;
+	"4 tokens create") all="read-only mutating-with-confirm dual-sign-required" ;;
+	"1 completion") all="bash zsh" ;;
+	esac
+	COMPREPLY=($(compgen -W "$all" -- "$word"))
 }
 complete -F _xrayctl xrayctl
 `
