@@ -17,13 +17,22 @@ import (
 	"xrayrunner/runner/protocol"
 )
 
-// rows prints a table; the first row is its head.
+// rows prints a table; the first row is its head. Lines do not end in blanks: they would wrap on a narrow terminal.
 func rows(w io.Writer, all ...[]string) error {
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
 	for _, r := range all {
 		fmt.Fprintln(t, strings.Join(r, "\t"))
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for line := range strings.Lines(b.String()) {
+		if _, err := io.WriteString(w, strings.TrimRight(line, " \n")+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func yes(b bool) string {
@@ -162,18 +171,39 @@ func (c *call) ran(raw []byte) error {
 }
 
 func eventTable(w io.Writer, events []store.Event) error {
-	all := [][]string{{"SEQ", "TIME", "KIND", "TOOL", "SKILL", "SCRIPT", "DECISION", "OUTCOME", "TOKEN", "CALL"}}
+	if len(events) == 0 {
+		_, err := fmt.Fprintln(w, "no such event in the record")
+		return err
+	}
+	all := [][]string{{"SEQ", "TIME (UTC)", "KIND", "TOOL", "SKILL", "SCRIPT", "DECISION", "OUTCOME", "TOKEN", "CALL OR CHANGE"}}
 	for _, e := range slices.Backward(events) { // the newest last, where the eye is
-		var b struct{ Tool, Skill, Script, Decision, Code, Outcome, Token string }
+		var b struct {
+			Tool, Skill, Script, Decision, Code, Outcome, Token string
+			Change                                              map[string]json.RawMessage
+		}
 		if err := json.Unmarshal(e.Body, &b); err != nil {
 			return err
 		}
 		if b.Code != "" {
 			b.Decision += ": " + b.Code
 		}
-		all = append(all, []string{fmt.Sprint(e.Seq), e.Time.UTC().Format(time.DateTime), e.Kind, b.Tool, visible(b.Skill), visible(b.Script), b.Decision, b.Outcome, b.Token, e.Call})
+		all = append(all, []string{fmt.Sprint(e.Seq), e.Time.UTC().Format(time.DateTime), e.Kind, b.Tool, visible(b.Skill), visible(b.Script), b.Decision, b.Outcome, b.Token, first(e.Call, changeText(b.Change))})
 	}
 	return rows(w, all...)
+}
+
+// changeText is what an operator changed, like "to=false tool=skill_run". Of files it says how many.
+func changeText(change map[string]json.RawMessage) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(change)) {
+		text := strings.Trim(string(change[name]), `"`)
+		var many map[string]json.RawMessage
+		if json.Unmarshal(change[name], &many) == nil && many != nil {
+			text = fmt.Sprint(len(many))
+		}
+		parts = append(parts, name+"="+visible(text))
+	}
+	return strings.Join(parts, " ")
 }
 
 // visible quotes what a terminal would act upon.
@@ -231,7 +261,7 @@ func limitText(w io.Writer, l store.SandboxConfig) error {
 }
 
 func tokenTable(w io.Writer, tokens []store.Token) error {
-	all := [][]string{{"NAME", "ROLE", "MODE", "CREATED", "STATE"}}
+	all := [][]string{{"NAME", "ROLE", "MODE", "CREATED (UTC)", "STATE"}}
 	for _, t := range tokens {
 		state := "valid"
 		if t.Revoked {
