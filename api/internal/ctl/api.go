@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"xrayrunner/api/internal/operations"
+	"xrayrunner/guard"
 	"xrayrunner/runner/protocol"
 )
 
@@ -26,27 +27,62 @@ type refusal struct{ protocol.Problem }
 
 func (r *refusal) Error() string { return fmt.Sprintf("%s: %s", r.Code, r.Detail) }
 
+// hints are what an operator does about a refusal. Its own words are for whoever called, who may be an agent.
+var hints = map[guard.Code]string{
+	guard.UnknownSkill:    "xrayctl skills lists the skills",
+	guard.AgentDisabled:   "xrayctl skills says what closes it",
+	guard.ToolDisabled:    "xrayctl skills says what closes it",
+	guard.SkillDrift:      "xrayctl drift names the files; xrayctl publish NAME stores the reviewed ones",
+	guard.QuotaDaily:      "xrayctl limits --daily N sets it",
+	protocol.Unauthorized: "check --token-file, XRAYCTL_TOKEN_FILE and XRAYCTL_TOKEN",
+	protocol.Forbidden:    "a viewer's token shows, only an operator's changes and runs",
+}
+
+// say prints a refusal and what to do about it.
+func (r *refusal) say(w io.Writer) {
+	fmt.Fprintln(w, "xrayctl: refused: "+r.Error())
+	if hint := hints[r.Code]; hint != "" {
+		fmt.Fprintln(w, hint)
+	}
+}
+
 const defaultURL = "http://127.0.0.1:8080"
 
 // connect finds address and token. Nothing is sent yet.
 func connect(o options, env func(string) (string, bool)) (*api, error) {
 	a := &api{url: strings.TrimSuffix(first(o.text["url"], from(env, "XRAYCTL_URL"), defaultURL), "/")}
-	if u, err := url.Parse(a.url); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+	u, err := url.Parse(a.url)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return nil, usage{fmt.Sprintf("the api's address %q: write http://HOST:PORT", a.url)}
 	}
-	file := first(o.text["token-file"], from(env, "XRAYCTL_TOKEN_FILE"))
-	a.token = from(env, "XRAYCTL_TOKEN")
-	switch {
-	case file != "":
-		raw, err := os.ReadFile(file)
-		if err != nil {
-			return nil, usage{"the token: " + err.Error()}
-		}
-		a.token = strings.TrimSpace(string(raw))
-	case a.token == "":
-		return nil, usage{"a token is needed: --token-file FILE, XRAYCTL_TOKEN_FILE or XRAYCTL_TOKEN (make one with: api token create NAME operator)"}
+	if strings.HasSuffix(u.Path, "/mcp") || strings.HasSuffix(u.Path, "/mcp/operator") {
+		return nil, usage{fmt.Sprintf("%q is the address for MCP: leave %s out", a.url, u.Path)}
+	}
+	if a.token, err = token(o, env); err != nil {
+		return nil, err
 	}
 	return a, nil
+}
+
+func token(o options, env func(string) (string, bool)) (string, error) {
+	file, where := first(o.text["token-file"], from(env, "XRAYCTL_TOKEN_FILE")), "XRAYCTL_TOKEN"
+	text := from(env, "XRAYCTL_TOKEN")
+	if file != "" {
+		raw, err := os.ReadFile(file)
+		if err != nil {
+			return "", usage{"the token: " + err.Error()}
+		}
+		where, text = file, strings.TrimSpace(string(raw))
+	}
+	switch {
+	case file == "" && text == "":
+		return "", usage{"a token is needed: --token-file FILE, XRAYCTL_TOKEN_FILE or XRAYCTL_TOKEN (make one where the api runs: api token create NAME operator)"}
+	case text == "":
+		return "", usage{"the token: " + where + " is empty"}
+	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return "", usage{"the token: " + where + " holds something else than one token"}
+	}
+	return text, nil
 }
 
 func from(env func(string) (string, bool), name string) string {

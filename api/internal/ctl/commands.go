@@ -2,12 +2,17 @@ package ctl
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"xrayrunner/api/internal/operate"
 	"xrayrunner/api/internal/store"
@@ -88,23 +93,35 @@ func skills(ctx context.Context, c *call) error {
 	return usage{"one name, or none"}
 }
 
-// change does an operation for each name and says how each skill is then.
+// change does an operation for each name and says how each skill is then. A name that is refused does not keep the others
+// from being closed.
 func (c *call) change(ctx context.Context, operation string, args map[string]string) error {
 	if err := c.names(); err != nil {
 		return err
 	}
+	var result error
 	for _, name := range c.args {
 		args["name"] = name
-		var s operate.SkillStatus
-		done, err := c.ask(ctx, operation, args, &s)
-		if err == nil && !done {
-			_, err = fmt.Fprintf(c.Out, "%s: %s\n", s.Name, sentence(s))
-		}
-		if err != nil {
+		err := c.changeOne(ctx, operation, args)
+		var r *refusal
+		switch {
+		case errors.As(err, &r):
+			r.say(c.Err)
+			result = errRefused
+		case err != nil: // the next would fail as well
 			return err
 		}
 	}
-	return nil
+	return result
+}
+
+func (c *call) changeOne(ctx context.Context, operation string, args map[string]string) error {
+	var s operate.SkillStatus
+	done, err := c.ask(ctx, operation, args, &s)
+	if err == nil && !done {
+		_, err = fmt.Fprintf(c.Out, "%s: %s\n", s.Name, sentence(s))
+	}
+	return err
 }
 
 func publish(ctx context.Context, c *call) error {
@@ -143,7 +160,7 @@ func run(ctx context.Context, c *call) error {
 	if len(c.args) < 2 || len(c.args) > 3 {
 		return usage{"run needs SKILL SCRIPT [INPUT|-]; xrayctl skills NAME shows the scripts"}
 	}
-	input, err := c.input()
+	input, err := c.input(ctx)
 	if err != nil {
 		return err
 	}
@@ -162,41 +179,93 @@ func run(ctx context.Context, c *call) error {
 	return c.ran(raw)
 }
 
-func (c *call) input() ([]byte, error) {
+func (c *call) input(ctx context.Context) ([]byte, error) {
 	switch {
 	case len(c.args) < 3:
 		return []byte(`{}`), nil
 	case c.args[2] == "-":
-		return io.ReadAll(io.LimitReader(c.In, 1<<20))
+		return c.stdin(ctx)
 	}
 	return []byte(c.args[2]), nil
 }
 
-func audit(ctx context.Context, c *call) error {
-	if len(c.args) == 0 {
-		return search(ctx, c)
+// stdin reads to its end, or until the command is interrupted: a terminal's read does not end by itself.
+func (c *call) stdin(ctx context.Context) ([]byte, error) {
+	type read struct {
+		text []byte
+		err  error
 	}
-	switch {
-	case len(c.args) > 1:
-	case c.args[0] == "verify":
-		return verify(ctx, c)
-	case c.args[0] == "export":
-		return export(ctx, c)
+	ended := make(chan read, 1)
+	go func() {
+		text, err := io.ReadAll(io.LimitReader(c.In, 1<<20))
+		ended <- read{text, err}
+	}()
+	select {
+	case r := <-ended:
+		return r.text, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
-	return usage{"audit takes verify, export, or nothing (a search)"}
 }
 
-func (c *call) filter() map[string]string {
+// audit is three commands in one. An option of another of them is refused: else its answer would be taken for filtered.
+func audit(ctx context.Context, c *call) error {
+	do, options := search, append(slices.Clone(filters), "limit")
+	switch strings.Join(c.args, " ") {
+	case "":
+	case "verify":
+		do, options = verify, []string{"head", "file"}
+	case "export":
+		do, options = export, filters
+	default:
+		return usage{"audit takes verify, export, or nothing (a search)"}
+	}
+	for name := range c.options.given {
+		if !common(name) && !slices.Contains(options, name) {
+			return usage{fmt.Sprintf("%s has no option --%s; xrayctl help audit shows which has it", strings.Join(append([]string{"audit"}, c.args...), " "), name)}
+		}
+	}
+	return do(ctx, c)
+}
+
+// filter is what selects events, as the api wants it.
+func (c *call) filter() (map[string]string, error) {
 	args := map[string]string{}
-	for _, name := range []string{"call", "session", "tool", "skill", "decision", "since", "until", "limit"} {
+	for _, name := range filters {
 		args[name] = c.options.text[name]
 	}
-	return args
+	for _, name := range []string{"since", "until"} {
+		if args[name] == "" {
+			continue
+		}
+		t, err := moment(args[name], time.Now())
+		if err != nil {
+			return nil, usage{"--" + name + err.Error()}
+		}
+		args[name] = t.UTC().Format(time.RFC3339Nano)
+	}
+	return args, nil
+}
+
+// moment reads a time as people write it, and as our own tables print it, in UTC; a duration is that long ago.
+func moment(text string, now time.Time) (time.Time, error) {
+	for _, form := range []string{time.RFC3339, time.DateTime, "2006-01-02T15:04:05", time.DateOnly} {
+		if t, err := time.Parse(form, text); err == nil {
+			return t, nil
+		}
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	return time.Time{}, fmt.Errorf(" must be a time like 2026-01-31 or 2026-01-31T12:00:00Z, or how long ago, like 2h or 30m; not %q", text)
 }
 
 func search(ctx context.Context, c *call) error {
-	args := c.filter()
-	args["newest"], args["limit"] = "true", first(args["limit"], "20")
+	args, err := c.filter()
+	if err != nil {
+		return err
+	}
+	args["newest"], args["limit"] = "true", first(c.options.text["limit"], "20")
 	var found struct{ Events []store.Event }
 	done, err := c.ask(ctx, "audit_search", args, &found)
 	if done || err != nil {
@@ -206,18 +275,23 @@ func search(ctx context.Context, c *call) error {
 }
 
 func verify(ctx context.Context, c *call) error {
+	head, file := strings.ToLower(c.options.text["head"]), c.options.text["file"]
+	if raw, err := hex.DecodeString(head); head != "" && (err != nil || len(raw) != sha256.Size) {
+		return usage{"--head needs 64 hexadecimal digits, as status and verify show them"} // a slip of the hand is no broken record
+	}
 	var r store.VerifyReport
 	var done bool
 	var err error
-	if name := c.options.text["file"]; name != "" {
-		r, err = verifyFile(name, c.options.text["head"])
+	if file != "" {
+		done = c.options.json
+		r, err = verifyFile(file, head)
+		if err == nil && done {
+			err = json.NewEncoder(c.Out).Encode(r)
+		}
 	} else {
-		done, err = c.ask(ctx, "audit_verify", map[string]string{"head": c.options.text["head"]}, &r)
+		done, err = c.ask(ctx, "audit_verify", map[string]string{"head": head}, &r)
 	}
-	if err != nil {
-		return err
-	}
-	if !done {
+	if err == nil && !done {
 		err = verdict(c.Out, r)
 	}
 	if err == nil && !r.OK {
@@ -236,7 +310,11 @@ func verifyFile(name, head string) (store.VerifyReport, error) {
 }
 
 func export(ctx context.Context, c *call) error {
-	path, err := exportPath(c.filter())
+	args, err := c.filter()
+	if err != nil {
+		return err
+	}
+	path, err := exportPath(args)
 	if err != nil {
 		return err
 	}
@@ -261,7 +339,7 @@ func tools(ctx context.Context, c *call) error {
 		return toolTable(c.Out, list.Tools)
 	}
 	if len(c.args) != 2 || c.args[0] != "on" && c.args[0] != "off" {
-		return usage{"tools takes nothing, or: on TOOL, off TOOL (skill_load or skill_run)"}
+		return usage{"tools takes nothing, or: on TOOL, off TOOL; TOOL is skill_load or skill_run"}
 	}
 	var t operate.ToolConfig
 	done, err := c.ask(ctx, "tool_config_set", map[string]string{"tool": c.args[1], "enabled": strconv.FormatBool(c.args[0] == "on")}, &t)
@@ -327,5 +405,5 @@ func tokens(ctx context.Context, c *call) error {
 		_, err = fmt.Fprintf(c.Out, "%s is ended\n", ended.Name)
 		return err
 	}
-	return usage{"tokens takes nothing, or: create NAME ROLE [MODE], revoke NAME"}
+	return usage{"tokens takes nothing, or: create NAME ROLE [MODE], revoke NAME; ROLE is agent, viewer or operator"}
 }

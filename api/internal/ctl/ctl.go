@@ -15,10 +15,11 @@ import (
 // Exit codes.
 const (
 	ExitOK      = 0
-	ExitFailure = 1 // no connection, or the api itself failed
-	ExitUsage   = 2 // a wrong command line
-	ExitRefused = 3 // the api refused, with a code
-	ExitBad     = 4 // it answered, and what it says is not good: not ready, drift, a record that is not whole, a run that failed
+	ExitFailure = 1   // no connection, or the api itself failed
+	ExitUsage   = 2   // a wrong command line
+	ExitRefused = 3   // the api refused, with a code
+	ExitBad     = 4   // it answered, and what it says is not good: not ready, drift, a record that is not whole, a run that failed
+	ExitStopped = 130 // interrupted, as shells have it
 )
 
 // World is what the command touches.
@@ -34,8 +35,8 @@ type usage struct{ text string }
 
 func (u usage) Error() string { return u.text }
 
-// errBad is an answer that is not good; the answer has been printed.
-var errBad = errors.New("")
+// What has been printed already: an answer that is not good, and a refusal among others that were done.
+var errBad, errRefused = errors.New("not good"), errors.New("refused")
 
 // call is one command at work.
 type call struct {
@@ -48,26 +49,55 @@ type call struct {
 // command is one row of the help.
 type command struct {
 	name, args, text string
+	more             string   // for its own help
 	flags            []string // of options, beside the common ones
 	do               func(context.Context, *call) error
 }
 
+// filters are the options that select events.
+var filters = []string{"call", "session", "tool", "skill", "decision", "since", "until"}
+
+const (
+	moreRun = `The run is an agent's run with your token: the skill must be open, the run counts in
+the day's limit and is in the record. xrayctl skills SKILL names the files; a
+refusal says which properties of INPUT are missing. The result is on standard
+output, all else on standard error.
+
+  xrayctl run csv-stats stats.py '{"csv":"a\n1\n2"}'
+  xrayctl run csv-stats stats.py - <input.json
+`
+	moreAudit = `  xrayctl audit           the newest events; all options but --head and --file
+  xrayctl audit verify    takes --head and --file
+  xrayctl audit export    as JSON lines; takes what selects events. One that selects by
+                          more than time has gaps, and cannot be verified
+`
+	moreTools = `  xrayctl tools off skill_run     no script runs, from the next call on
+  xrayctl tools off skill_load    no skill can be read, and so none can be run
+`
+	moreTokens = `  xrayctl tokens create NAME ROLE [MODE]    prints the secret, once
+  xrayctl tokens revoke NAME                ends it, at once
+
+NAME  1 to 64 of a-z 0-9 -
+ROLE  agent (lists, loads and runs skills), viewer (what only shows), operator (everything here)
+MODE  the ceiling of its calls: read-only (when absent), mutating-with-confirm, dual-sign-required
+`
+)
+
 func commands() []command {
-	filters := []string{"call", "session", "tool", "skill", "decision", "since", "until", "limit"}
 	return []command{
-		{"status", "", "how the deployment is; exit code 4 when it is not ready", nil, status},
-		{"skills", "[NAME]", "list the skills, or show one file by file", nil, skills},
-		{"publish", "NAME...", "store the reviewed copy of a skill and publish it", []string{"stored"}, publish},
-		{"unpublish", "NAME...", "take a skill back; its stored copy stays", nil, each("skills_unpublish")},
-		{"enable", "NAME...", "open a published skill to agents, from their next turn on", nil, agent(true)},
-		{"disable", "NAME...", "close a skill to agents, at their next call", nil, agent(false)},
-		{"drift", "[NAME...]", "name every stored file that is not the reviewed one; exit code 4 when there is any", nil, drift},
-		{"run", "SKILL SCRIPT [INPUT|-]", "run a script; INPUT is a JSON object, - reads it from standard input", nil, run},
-		{"audit", "[verify|export]", "search the record; verify: is it whole? export: as JSON lines", append(filters, "head", "file"), audit},
-		{"tools", "[on|off TOOL]", "list the api's own tools, or turn the switch skill_load or skill_run", nil, tools},
-		{"limits", "", "show the limits of the deployment, or set them with --daily and --timeout", []string{"daily", "timeout"}, limits},
-		{"tokens", "[create NAME ROLE [MODE] | revoke NAME]", "list tokens, make one (its secret is printed once), end one", nil, tokens},
-		{"completion", "bash|zsh", "print a completion script: source <(xrayctl completion bash)", nil, completion},
+		{"status", "", "how the deployment is; exit code 4 when it is not ready", "", nil, status},
+		{"skills", "[NAME]", "list the skills, or show one file by file", "", nil, skills},
+		{"publish", "NAME...", "store the reviewed copy of a skill and publish it", "", []string{"stored"}, publish},
+		{"unpublish", "NAME...", "take a skill back; its stored copy stays", "", nil, each("skills_unpublish")},
+		{"enable", "NAME...", "open a published skill to agents, from their next turn on", "", nil, agent(true)},
+		{"disable", "NAME...", "close a skill to agents, at their next call", "", nil, agent(false)},
+		{"drift", "[NAME...]", "name stored files that are not the reviewed ones; exit code 4", "", nil, drift},
+		{"run", "SKILL SCRIPT [INPUT|-]", "run a script; INPUT is a JSON object, - reads it from stdin", moreRun, nil, run},
+		{"audit", "[verify|export]", "search the record, check that it is whole, or export it", moreAudit, append(slices.Clone(filters), "limit", "head", "file"), audit},
+		{"tools", "[on|off TOOL]", "list the api's own tools, or turn skill_load or skill_run on or off", moreTools, nil, tools},
+		{"limits", "", "show the limits, or set them with --daily and --timeout", "", []string{"daily", "timeout"}, limits},
+		{"tokens", "[create|revoke ...]", "list tokens, make one, end one", moreTokens, nil, tokens},
+		{"completion", "bash|zsh", "print a completion script: source <(xrayctl completion bash)", "", nil, completion},
 	}
 }
 
@@ -85,8 +115,13 @@ func Run(ctx context.Context, args []string, w World) int {
 		fmt.Fprintln(w.Err, "xrayctl: "+u.text)
 		return ExitUsage
 	case errors.As(err, &r):
-		fmt.Fprintln(w.Err, "xrayctl: refused: "+r.Error())
+		r.say(w.Err)
 		return ExitRefused
+	case errors.Is(err, errRefused):
+		return ExitRefused
+	case ctx.Err() != nil:
+		fmt.Fprintln(w.Err, "xrayctl: interrupted; what was sent already may be done: xrayctl audit shows it")
+		return ExitStopped
 	}
 	fmt.Fprintln(w.Err, "xrayctl: "+err.Error())
 	return ExitFailure
@@ -119,7 +154,7 @@ func dispatch(ctx context.Context, args []string, w World) error {
 		}
 	}
 	a, err := connect(o, w.Env)
-	if err != nil && c.name != "completion" && o.text["file"] == "" {
+	if err != nil && c.name != "completion" && o.text["file"] == "" { // an exported file is verified without an api
 		return err
 	}
 	return c.do(ctx, &call{World: w, api: a, options: o, args: rest[1:]})
@@ -132,13 +167,13 @@ func find(name string) (command, error) {
 	}
 	var near []string
 	for _, c := range all {
-		if strings.HasPrefix(c.name, name) || strings.HasPrefix(name, c.name) {
+		if strings.HasPrefix(c.name, name[:min(3, len(name))]) {
 			near = append(near, c.name)
 		}
 	}
 	text := fmt.Sprintf("there is no command %q", name)
 	if len(near) > 0 {
-		text += ": did you mean " + strings.Join(near, " or ") + "?"
+		text += " (did you mean " + strings.Join(near, " or ") + "?)"
 	}
-	return command{}, usage{text + " xrayctl help lists them"}
+	return command{}, usage{text + "; xrayctl help lists them"}
 }

@@ -22,7 +22,7 @@ type option struct {
 // table is every option; the first rows are common to all commands.
 var table = []option{
 	{"url", "URL", "the api; XRAYCTL_URL, else http://127.0.0.1:8080"},
-	{"token-file", "FILE", "file with an operator's or a viewer's token; XRAYCTL_TOKEN_FILE. XRAYCTL_TOKEN holds the token itself"},
+	{"token-file", "FILE", "an operator's or a viewer's token; XRAYCTL_TOKEN_FILE, else the token itself in XRAYCTL_TOKEN"},
 	{"json", "", "print the api's answer as it came, for scripts"},
 	{"help", "", "show help"},
 	{"stored", "", "publish the copy that is stored, instead of the reviewed one"},
@@ -31,7 +31,7 @@ var table = []option{
 	{"tool", "NAME", "only this tool or operation"},
 	{"skill", "NAME", "only this skill"},
 	{"decision", "allow|deny", "only what was allowed, or only what was refused"},
-	{"since", "TIME", "from this time on, like 2026-01-31T12:00:00Z"},
+	{"since", "TIME", "from this time on: 2026-01-31, \"2026-01-31 12:00:00\" (UTC), or 2h for two hours ago"},
 	{"until", "TIME", "before this time"},
 	{"limit", "N", "how many events, 1-500; 20 when absent. The newest are shown"},
 	{"head", "HASH", "verify: a head that was kept elsewhere must occur"},
@@ -55,7 +55,11 @@ func parse(args []string) (options, []string, error) {
 			args[i] = "--help"
 		}
 		name, isOption := strings.CutPrefix(args[i], "--")
-		if !isOption {
+		switch {
+		case isOption:
+		case len(args[i]) > 1 && args[i][0] == '-':
+			return o, nil, usage{fmt.Sprintf("there is no option %s: options begin with --; xrayctl help lists them", args[i])}
+		default:
 			rest = append(rest, args[i])
 			continue
 		}
@@ -74,6 +78,9 @@ func parse(args []string) (options, []string, error) {
 			}
 			value = args[i]
 		}
+		if table[row].value != "" && value == "" { // a variable of a script that is not set: what stands in for it is not what is meant
+			return o, nil, usage{"--" + name + " has an empty value; it needs " + table[row].value}
+		}
 		o.given[name], o.text[name] = true, value
 	}
 	o.json, o.help = o.given["json"], o.given["help"]
@@ -83,14 +90,16 @@ func parse(args []string) (options, []string, error) {
 func help(w io.Writer) error {
 	text := "Xrayctl is the operator's command line of xray-runner.\n\nusage: xrayctl [OPTION...] COMMAND [ARGUMENT...]\n\n"
 	for _, c := range commands() {
-		text += fmt.Sprintf("  %-54s %s\n", strings.TrimSpace(c.name+" "+c.args), c.text)
+		text += fmt.Sprintf("  %-28s %s\n", strings.TrimSpace(c.name+" "+c.args), c.text)
 	}
-	text += "\nFor every command:\n" + helpOptions(table[:commonOptions]) + `
-The opening order: publish and enable a skill, set XRAY_UNLOCK_DANGEROUS_TOOLS=1 at the api, tools on skill_load, tools on
-skill_run. Each stop works alone: tools off skill_run, disable NAME, or stopping the runner.
+	text += "\nxrayctl help COMMAND says more.\n\nFor every command:\n" + helpOptions(table[:commonOptions]) + `
+The opening order: publish and enable a skill, set XRAY_UNLOCK_DANGEROUS_TOOLS=1
+at the api, tools on skill_load, tools on skill_run. Each stop works alone:
+tools off skill_run, disable NAME, or stopping the runner.
 
-Exit codes: 0 done; 1 no connection, or the api failed; 2 a wrong command line; 3 refused, with the code on standard error;
-4 the answer is not good (not ready, drift, a record that is not whole, a run that did not end ok).
+Exit codes: 0 done; 1 no connection, or the api failed; 2 a wrong command line;
+3 refused, with the code on standard error; 4 the answer is not good (not ready,
+drift, a record that is not whole, a run that did not end ok); 130 interrupted.
 `
 	_, err := io.WriteString(w, text)
 	return err
@@ -98,6 +107,9 @@ Exit codes: 0 done; 1 no connection, or the api failed; 2 a wrong command line; 
 
 func helpOf(w io.Writer, c command) error {
 	text := "usage: xrayctl " + strings.TrimSpace(c.name+" "+c.args) + "\n\n" + c.text + "\n"
+	if c.more != "" {
+		text += "\n" + c.more
+	}
 	if len(c.flags) > 0 {
 		text += "\nOptions:\n"
 	}
