@@ -20,13 +20,17 @@ import (
 
 // fake is an api that knows one skill and notes what it is asked.
 type fake struct {
-	asked  []string
-	events string
+	asked         []string
+	events, ended string // what the record has, and how a run ends
 }
 
 func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.asked = append(f.asked, r.Method+" "+r.URL.RequestURI())
 	switch {
+	case r.URL.Path == "/v1/skills/good/run":
+		fmt.Fprint(w, f.ended)
+	case r.URL.Path == "/v1/skills/drifted/stored":
+		fmt.Fprint(w, `{"name":"drifted","in_manifest":true,"copy":"drift","why":"drift: a is missing"}`)
 	case strings.HasPrefix(r.URL.Path, "/v1/skills/good/"):
 		fmt.Fprint(w, `{"name":"good","available":true}`)
 	case strings.HasPrefix(r.URL.Path, "/v1/skills/"):
@@ -155,6 +159,30 @@ func TestNoBlanksAtTheEnd(t *testing.T) {
 	f := &fake{events: `{"seq":1,"kind":"operator","body":{"tool":"skills_delete"}}`}
 	if got := f.xrayctl(t, []string{"audit"}); strings.Contains(got.out, " \n") || !strings.Contains(got.out, "skills_delete") {
 		t.Errorf("%q", got.out)
+	}
+}
+
+// TestRunEnds: a result stands alone on standard output, and a run that failed has none.
+func TestRunEnds(t *testing.T) {
+	for _, c := range []struct {
+		ended string
+		code  int
+		out   string
+	}{
+		{`{"outcome":"ok","result":{"a":1}}`, ctl.ExitOK, "{\"a\":1}\n"},
+		{`{"outcome":"ok","result":null}`, ctl.ExitOK, "null\n"},
+		{`{"outcome":"cpu_limit","result":null}`, ctl.ExitBad, ""},
+	} {
+		if got := (&fake{ended: c.ended}).xrayctl(t, []string{"run", "good", "x.py"}); got.code != c.code || got.out != c.out {
+			t.Errorf("%s: %+v", c.ended, got)
+		}
+	}
+}
+
+// TestDriftIsSaidOnce, not as state and as reason.
+func TestDriftIsSaidOnce(t *testing.T) {
+	if got := (&fake{}).xrayctl(t, []string{"skills", "drifted"}); !strings.HasPrefix(got.out, "drifted: drift: a is missing\n") {
+		t.Errorf("%+v", got)
 	}
 }
 

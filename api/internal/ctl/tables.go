@@ -111,6 +111,9 @@ func sentence(s operate.SkillStatus) string {
 	if s.Available {
 		return "available to agents"
 	}
+	if strings.HasPrefix(s.Why, s.State()+": ") {
+		return s.Why
+	}
 	return s.State() + ", " + s.Why
 }
 
@@ -156,8 +159,8 @@ func (c *call) ran(raw []byte) error {
 	if c.options.json {
 		_, err = c.Out.Write(raw)
 	} else {
-		if len(r.Result.Result) > 0 {
-			fmt.Fprintln(c.Out, string(r.Result.Result))
+		if text := string(r.Result.Result); text != "" && (text != "null" || r.Outcome == protocol.OK) { // a run that failed has no result
+			fmt.Fprintln(c.Out, text)
 		}
 		if r.Stderr != "" {
 			fmt.Fprint(c.Err, r.Stderr)
