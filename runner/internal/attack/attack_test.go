@@ -146,3 +146,29 @@ func TestTableAndScripts(t *testing.T) {
 		fmt.Println(len(rows), "attacks")
 	}
 }
+
+// A process that is always another one is found every time when it is left, or its control would prove nothing and it
+// would be held against the next attack.
+func TestHoppersAreFound(t *testing.T) {
+	box, bare := boxes(t, 0)
+	c := &campaign{Config: Config{Box: box, Bare: bare, Dir: place(t), Python: python3}}
+	var err error
+	if c.arena, err = newArena(c.Dir); err != nil {
+		t.Fatal(err)
+	}
+	defer c.arena.close()
+	table := groups("leftovers")
+	hopping := table[slices.IndexFunc(table, func(a Attack) bool { return a.Name == "hopping" })]
+	for round := range 5 {
+		r, err := c.attack(t.Context(), hopping)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Verdict != Held || len(c.processes()) != 0 {
+			t.Fatalf("round %d: %+v", round, r)
+		}
+	}
+	if err := c.neighbour.close(); err != nil {
+		t.Error(err)
+	}
+}
