@@ -141,8 +141,9 @@ type Layer struct {
 	Name    string `json:"name"`
 	Detail  string `json:"detail,omitempty"`
 	InForce bool   `json:"in_force"`
-	Reason  string `json:"reason,omitempty"` // when not in force: what was tried and seen
-	Errno   string `json:"errno,omitempty"`  // when that was one: "ENOSYS", …
-	Means   string `json:"means,omitempty"`  // what a run could do without it
-	Cure    string `json:"cure,omitempty"`   // when not in force: what an operator can do
+	Reason  string `json:"reason,omitempty"`  // when not in force: what was tried and seen
+	Errno   string `json:"errno,omitempty"`   // when that was one: "ENOSYS", …
+	Means   string `json:"means,omitempty"`   // what a run could do without it
+	Granted bool   `json:"granted,omitempty"` // it needs a grant: without it the tier below is whole
+	Cure    string `json:"cure,omitempty"`    // when not in force: what an operator can do
 }

@@ -122,7 +122,7 @@ func numbers(c *Config, v settings.Values) error {
 }
 
 // Layers that RUNNER_MIN_ISOLATION may name, as sandbox.Posture names them.
-var layers = []string{"no_new_privs", "rlimits", "oom_score_adj", "landlock", "landlock_net", "landlock_scope", "seccomp", "signals", "sweep", "watch", "namespaces"}
+var layers = []string{"no_new_privs", "rlimits", "oom_score_adj", "landlock", "landlock_net", "landlock_scope", "seccomp", "signals", "sweep", "watch", "cgroup", "namespaces"}
 
 func isolation(c *Config, v settings.Values) error {
 	if c.Isolation != "auto" && c.Isolation != "landlock" {

@@ -62,6 +62,14 @@ var meanings = map[string]struct {
 		without: "memory, CPU and disk are bounded for each process and file, not for the run",
 		cure:    "mount /proc in the container without hidepid, on a kernel with CONFIG_PROC_CHILDREN",
 	},
+	layerCgroup: {
+		without: "the sums of a run are polled (layer watch), and a run is ended process by process",
+		cure:    "grant it: deploy/compose.cgroup.yaml (Docker 28 or later on cgroup v2), or Delegate=yes in a systemd unit",
+		cures: map[syscall.Errno]string{
+			unix.EROFS:  "the engine mounts cgroups read-only: add deploy/compose.cgroup.yaml (Docker 28 or later on cgroup v2)",
+			unix.EACCES: "our cgroup belongs to another user: add deploy/compose.cgroup.yaml (runc 1.3 or later hands it over), or Delegate=yes in a systemd unit",
+		},
+	},
 }
 
 func cureOf(layer string, errno syscall.Errno) string {

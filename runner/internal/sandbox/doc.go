@@ -36,6 +36,7 @@
 //	signals          signals to what is not of the run, also where Landlock has no scope (before Linux 6.12)
 //	sweep            what left the session, the process group or its parent
 //	watch            memory and CPU of several processes together, files of the working folder together; polled
+//	cgroup           memory and processes of a run together, strictly; all of them end in one step (where it is granted)
 //
 // New tries each layer with its control (the same attempt must succeed without it) and runs are made with exactly the
 // layers that held: one that is missing later ends the run before the program starts. What is enough is the caller's

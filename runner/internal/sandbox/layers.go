@@ -21,7 +21,12 @@ const (
 	layerSignals  = "signals"
 	layerSweep    = "sweep"
 	layerWatch    = "watch"
+	layerCgroup   = "cgroup"
 )
+
+// granted are the layers that need something of the operator beyond a stock container: an overlay file. A sandbox without
+// them is whole.
+var granted = map[string]bool{layerCgroup: true}
 
 // probe tries the layers one after the other and then all that hold together.
 func (p *prober) probe() (inForce, Posture, error) {
@@ -38,12 +43,13 @@ func (p *prober) probe() (inForce, Posture, error) {
 	p.trySignals(control, force, &posture)
 	p.trySweep(force, &posture)
 	p.tryWatch(force, &posture)
+	p.tryCgroup(&force, &posture)
 	return force, posture, nil
 }
 
 // add records one layer; the zero reason means that it is in force.
 func (posture *Posture) add(name, detail string, reason why) bool {
-	layer := Layer{Name: name, InForce: reason == why{}, Reason: reason.text, Means: meanings[name].without}
+	layer := Layer{Name: name, InForce: reason == why{}, Reason: reason.text, Means: meanings[name].without, Granted: granted[name]}
 	switch {
 	case layer.InForce:
 		layer.Detail = detail

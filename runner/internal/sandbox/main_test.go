@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -22,6 +23,7 @@ const (
 	testUID      = 64002
 	envStage     = "XRAY_SANDBOX_STAGE"
 	envShim      = "XRAY_SANDBOX_SHIM"
+	envCgroup    = "XRAY_SANDBOX_CGROUP" // the tests' own, where there is cgroup v2
 	envRequire   = "XRAY_REQUIRE_PRIVILEGED"
 	stageInit    = "init"
 	stageTests   = "tests"
@@ -125,10 +127,16 @@ func initNamespaces() int {
 			env = append(env, entry)
 		}
 	}
+	attributes := &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}}
+	if dir := delegate(); dir != nil {
+		defer removeCgroups(dir.Name())
+		attributes.UseCgroupFD, attributes.CgroupFD = true, int(dir.Fd())
+		env = append(env, envCgroup+"="+dir.Name())
+	}
 	process, err := os.StartProcess(os.Args[0], os.Args, &os.ProcAttr{
 		Env:   append(env, envStage+"="+stageTests),
 		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
-		Sys:   &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}},
+		Sys:   attributes,
 	})
 	if err != nil {
 		return complain(err)
@@ -145,6 +153,43 @@ func initNamespaces() int {
 		case pid == process.Pid:
 			return complain(fmt.Errorf("tests ended by %s", status.Signal()))
 		}
+	}
+}
+
+// delegate makes a cgroup that belongs to the test user, as an operator does; nil where there is no cgroup v2.
+func delegate() *os.File {
+	mounts, _ := os.ReadFile("/proc/self/mountinfo")
+	own, _ := os.ReadFile("/proc/self/cgroup")
+	parent, err := ownCgroup(string(mounts), string(own))
+	if err != nil {
+		return nil
+	}
+	dir, err := os.MkdirTemp(parent, "xray-test-")
+	if err != nil {
+		return nil
+	}
+	for _, name := range []string{"", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"} {
+		_ = os.Chown(filepath.Join(dir, name), testUID, testUID)
+	}
+	folder, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	return folder
+}
+
+// removeCgroups is called when the tests are over: whatever is left there ends.
+func removeCgroups(dir string) {
+	_ = os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0)
+	for range 100 {
+		below, _ := filepath.Glob(filepath.Join(dir, "*", "cgroup.procs"))
+		for _, one := range below {
+			_ = unix.Rmdir(filepath.Dir(one))
+		}
+		if unix.Rmdir(dir) == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 }
 

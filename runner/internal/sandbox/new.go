@@ -38,7 +38,7 @@ func newLandlocked(cfg Config) (*landlocked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &landlocked{shim: cfg.ShimPath, force: force, posture: posture, oom: newOOMKills(oomFiles)}, nil
+	return &landlocked{shim: cfg.ShimPath, force: force, posture: posture, oom: newOOMKills(oomFiles), cgroups: p.cgroups}, nil
 }
 
 // Unconfined is a sandbox like this one without Landlock, without the filter and without signals being held: what an

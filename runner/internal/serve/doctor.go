@@ -147,7 +147,7 @@ func diagnose(cfg config.Config, p sandbox.Posture) diagnosis {
 		Layers: server.Layers(p), Problems: []string{}, Remarks: append(append([]string{}, cfg.StartRemarks...), remarks(cfg)...),
 	}
 	for _, l := range p.Layers {
-		if !l.InForce {
+		if !l.InForce && !l.Granted {
 			d.Verdict = Weaker
 		}
 	}
@@ -187,7 +187,11 @@ func (d diagnosis) print(out io.Writer) error {
 	fmt.Fprintln(table, "LAYER\tIN FORCE\tERRNO\tDETAIL")
 	for _, l := range d.Layers {
 		inForce, detail := "yes", l.Detail
-		if !l.InForce {
+		switch {
+		case l.InForce:
+		case l.Granted:
+			inForce, detail = "not granted", l.Reason
+		default:
 			inForce, detail = "NO", l.Reason
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", l.Name, inForce, l.Errno, detail)
@@ -214,7 +218,7 @@ func (d diagnosis) print(out io.Writer) error {
 func (v Verdict) sentence() string {
 	switch v {
 	case Sound:
-		return "sound: every layer is in force"
+		return "sound: every layer is in force that a container without grants can have"
 	case Weaker:
 		return "weaker: it serves, and what is missing is named above"
 	}

@@ -198,7 +198,11 @@ func announce(log *slog.Logger, cfg config.Config, s *server.Server) {
 		log.Error("skill is stopped", "skill", name, "reason", why)
 	}
 	for _, l := range s.Posture.Layers {
-		if !l.InForce {
+		switch {
+		case l.InForce:
+		case l.Granted:
+			log.Info("layer not granted", "layer", l.Name, "reason", l.Reason, "errno", l.Errno, "cure", l.Cure)
+		default:
 			log.Warn("layer not in force", "layer", l.Name, "reason", l.Reason, "errno", l.Errno, "means", l.Means, "cure", l.Cure)
 		}
 	}

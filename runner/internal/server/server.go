@@ -146,7 +146,7 @@ func (s *Server) Health() protocol.Health {
 func Layers(p sandbox.Posture) []protocol.Layer {
 	var out []protocol.Layer
 	for _, l := range p.Layers {
-		row := protocol.Layer{Name: l.Name, Detail: l.Detail, InForce: l.InForce, Reason: l.Reason, Errno: l.Errno, Cure: l.Cure}
+		row := protocol.Layer{Name: l.Name, Detail: l.Detail, InForce: l.InForce, Reason: l.Reason, Errno: l.Errno, Cure: l.Cure, Granted: l.Granted}
 		if !l.InForce {
 			row.Means = l.Means
 		}

@@ -5,6 +5,7 @@
  *
  *   --probe CANARY ABSTRACT     a file outside the working folder, the name of a listening abstract unix socket
  *   --probe hog                 three processes of 8 MiB each, that wait to be ended
+ *   --probe forks               start processes that wait, until no more can be had, and print their number
  *   --probe orphan              leave a process behind that left the session, print its pid
  */
 #include "shim.h"
@@ -105,6 +106,21 @@ static int orphan(void)
 	return read(born[0], &byte, 1) == 1 ? 0 : 1; /* the orphan lives before we end */
 }
 
+static int forks(void)
+{
+	int born = 0;
+	pid_t pid;
+
+	while (born < 1000 && (pid = fork()) >= 0) {
+		if (pid == 0)
+			for (;;)
+				pause();
+		born++;
+	}
+	printf("forks %d\n", born);
+	return fflush(stdout) ? 1 : 0;
+}
+
 static int hog(void)
 {
 	enum { SIZE = 8 << 20 };
@@ -125,6 +141,8 @@ int probe(int argc, char **argv)
 {
 	if (argc == 1 && strcmp(argv[0], "orphan") == 0)
 		return orphan();
+	if (argc == 1 && strcmp(argv[0], "forks") == 0)
+		return forks();
 	if (argc == 1 && strcmp(argv[0], "hog") == 0)
 		return hog();
 	return argc == 2 ? attempts(argv[0], argv[1]) : EXIT_SHIM;

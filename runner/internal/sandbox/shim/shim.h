@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { FD_PLAN = 3, FD_STATUS = 4 };
+enum { FD_PLAN = 3, FD_STATUS = 4, FD_CGROUP = 5 };
 
 /* The exit code of every failure before execve, as env(1) and timeout(1) use it. The parent does not rely on it: the
  * script may exit with 125 too. It relies on the status pipe, which the script never holds. */
@@ -26,7 +26,8 @@ enum {
 	PLAN_LANDLOCK = 1 << 1,
 	PLAN_SECCOMP = 1 << 2,
 	PLAN_SUPERVISE = 1 << 3,
-	PLAN_KNOWN = PLAN_OOM | PLAN_LANDLOCK | PLAN_SECCOMP | PLAN_SUPERVISE,
+	PLAN_CGROUP = 1 << 4,
+	PLAN_KNOWN = PLAN_OOM | PLAN_LANDLOCK | PLAN_SECCOMP | PLAN_SUPERVISE | PLAN_CGROUP,
 };
 
 /* The plan: header, rlimits, filters, then paths. Little-endian, every part a multiple of 8 bytes. plan.go writes it. */
