@@ -2,6 +2,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -22,7 +23,7 @@ var Table = []settings.Setting{
 	{Name: "RUNNER_WORK_DIR", Default: "/work", Text: "where each run gets its own empty folder; a tmpfs with a size"},
 	{Name: "RUNNER_MAX_CONCURRENT", Default: "0", Text: "runs at once; 0: the number of CPUs, and what the container's memory allows"},
 	{Name: "RUNNER_QUEUE", Default: "64", Text: "runs that may wait for a place, 0-1000; one more is refused with `busy`"},
-	{Name: "RUNNER_ISOLATION", Default: "auto", Text: "`auto` or `landlock` (`namespaces` comes with part 4)"},
+	{Name: "RUNNER_ISOLATION", Default: "auto", Text: "`auto`: namespaces where the host grants them; `landlock`: never; `namespaces`: or it does not start"},
 	{Name: "RUNNER_MIN_ISOLATION", Default: "landlock,seccomp", Text: "layers without which the runner does not start, comma-separated"},
 	{Name: "RUNNER_NETWORK", Default: "none", Text: "`none`: any interface or route but loopback makes it not ready (`egress` comes later)"},
 	{Name: "RUNNER_MAX_CLASS", Default: "safe", Text: "the highest class that it runs: `safe`, `mutating`, `dangerous`; the api cannot lift it"},
@@ -125,8 +126,8 @@ func numbers(c *Config, v settings.Values) error {
 var layers = []string{"no_new_privs", "rlimits", "oom_score_adj", "landlock", "landlock_net", "landlock_scope", "seccomp", "signals", "sweep", "watch", "cgroup", "namespaces"}
 
 func isolation(c *Config, v settings.Values) error {
-	if c.Isolation != "auto" && c.Isolation != "landlock" {
-		return fmt.Errorf("RUNNER_ISOLATION=%q: this version knows auto and landlock", c.Isolation)
+	if !slices.Contains([]string{"auto", "landlock", "namespaces"}, c.Isolation) {
+		return fmt.Errorf("RUNNER_ISOLATION=%q: write auto, landlock or namespaces", c.Isolation)
 	}
 	if c.Network != manifests.NetworkNone {
 		return fmt.Errorf("RUNNER_NETWORK=%q: this version knows only none", c.Network)
@@ -140,6 +141,12 @@ func isolation(c *Config, v settings.Values) error {
 			return fmt.Errorf("RUNNER_MIN_ISOLATION: unknown layer %q; known are %s", l, strings.Join(layers, ", "))
 		}
 		c.MinIsolation = append(c.MinIsolation, l)
+	}
+	if c.Isolation == "namespaces" && !slices.Contains(c.MinIsolation, "namespaces") {
+		c.MinIsolation = append(c.MinIsolation, "namespaces")
+	}
+	if c.Isolation == "landlock" && slices.Contains(c.MinIsolation, "namespaces") {
+		return errors.New("RUNNER_MIN_ISOLATION wants namespaces and RUNNER_ISOLATION=landlock forbids them: change one")
 	}
 	return nil
 }

@@ -70,6 +70,17 @@ var meanings = map[string]struct {
 			unix.EACCES: "our cgroup belongs to another user: add deploy/compose.cgroup.yaml (runc 1.3 or later hands it over), or Delegate=yes in a systemd unit",
 		},
 	},
+	layerSpaces: {
+		without: "a script shares the runner's view of processes, mounts and network; Landlock and the filter alone hold it",
+		cure:    "add deploy/compose.namespaces.yaml; on a bare host allow unprivileged user namespaces",
+		cures: map[syscall.Errno]string{
+			unix.EPERM:              "add deploy/compose.namespaces.yaml: its seccomp profile allows unshare, mount, umount2, pivot_root and sethostname; on a bare host set kernel.unprivileged_userns_clone=1",
+			unix.EACCES:             "load deploy/apparmor/xray-runner-4 and name it (deploy/compose.namespaces.yaml says how), or set XRAY_APPARMOR=unconfined: AppArmor 4 wants a userns rule",
+			unix.ENOSPC:             "the host allows no user namespaces: raise user.max_user_namespaces",
+			stepMount | unix.EACCES: "load deploy/apparmor/xray-runner-3 and name it (deploy/compose.namespaces.yaml says how), or set XRAY_APPARMOR=unconfined: the engine's own profile denies mount",
+			stepMount | unix.EPERM:  "add deploy/compose.namespaces.yaml: the seccomp profile refuses mount; on Ubuntu 24.04 also load deploy/apparmor/xray-runner-4",
+		},
+	},
 }
 
 func cureOf(layer string, errno syscall.Errno) string {

@@ -37,6 +37,8 @@
 //	sweep            what left the session, the process group or its parent
 //	watch            memory and CPU of several processes together, files of the working folder together; polled
 //	cgroup           memory and processes of a run together, strictly; all of them end in one step (where it is granted)
+//	namespaces       all of the above once more, by there being nothing else in sight: own processes, mounts, network, IPC,
+//	                 host name and users; a working folder with a size of its own; strict processes (where it is granted)
 //
 // New tries each layer with its control (the same attempt must succeed without it) and runs are made with exactly the
 // layers that held: one that is missing later ends the run before the program starts. What is enough is the caller's

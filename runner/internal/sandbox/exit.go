@@ -12,6 +12,7 @@ type ending struct {
 	stopped  map[Cause]bool // what we ended it for; more than one may hold
 	wait     syscall.WaitStatus
 	leader   time.Duration // CPU of the leader, which RLIMIT_CPU counts
+	full     bool          // a jail's working folder had nothing left
 	crowded  bool          // the supervisor ended it: too many processes
 	overflow bool          // stdout had more than its limit, seen also after the end
 	oomKill  func() bool   // the kernel ended a process of this container for memory
@@ -35,6 +36,8 @@ func (e ending) cause(limits Limits) Cause {
 		return DiskLimit
 	case e.crowded:
 		return ProcessLimit
+	case e.full && (!e.wait.Exited() || e.wait.ExitStatus() != 0):
+		return DiskLimit
 	case e.wait.Exited():
 		return Exited
 	}

@@ -22,11 +22,12 @@ const (
 	layerSweep    = "sweep"
 	layerWatch    = "watch"
 	layerCgroup   = "cgroup"
+	layerSpaces   = "namespaces"
 )
 
 // granted are the layers that need something of the operator beyond a stock container: an overlay file. A sandbox without
 // them is whole.
-var granted = map[string]bool{layerCgroup: true}
+var granted = map[string]bool{layerCgroup: true, layerSpaces: true}
 
 // probe tries the layers one after the other and then all that hold together.
 func (p *prober) probe() (inForce, Posture, error) {
@@ -44,6 +45,7 @@ func (p *prober) probe() (inForce, Posture, error) {
 	p.trySweep(force, &posture)
 	p.tryWatch(force, &posture)
 	p.tryCgroup(&force, &posture)
+	p.tryNamespaces(control, &force, &posture)
 	return force, posture, nil
 }
 
@@ -54,7 +56,7 @@ func (posture *Posture) add(name, detail string, reason why) bool {
 	case layer.InForce:
 		layer.Detail = detail
 	case reason.errno != 0:
-		layer.Errno = unix.ErrnoName(reason.errno)
+		layer.Errno = unix.ErrnoName(reason.errno &^ stepMount)
 		fallthrough
 	default:
 		layer.Cure = cureOf(name, reason.errno)

@@ -12,6 +12,8 @@ type Config struct {
 	// LandlockABI, when above 0, is the highest ABI that is used: the sandbox as it is on an older kernel (2: Linux 6.1,
 	// 4: 6.8). For tests and for doctor --attack; no setting of the service reaches it.
 	LandlockABI int
+	// Jail makes rooms of namespaces (package jail). nil: the tier is landlock, whatever this host would grant.
+	Jail func(JailSpec) (Jail, error)
 }
 
 // New tries every layer by doing and returns the sandbox that puts exactly the layers in force around each run. It fails
@@ -38,7 +40,11 @@ func newLandlocked(cfg Config) (*landlocked, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &landlocked{shim: cfg.ShimPath, force: force, posture: posture, oom: newOOMKills(oomFiles), cgroups: p.cgroups}, nil
+	s := &landlocked{shim: cfg.ShimPath, force: force, posture: posture, oom: newOOMKills(oomFiles), cgroups: p.cgroups}
+	if force.jailed {
+		s.jails = &jails{open: cfg.Jail, shim: cfg.ShimPath, system: p.system, fresh: p.jails.fresh}
+	}
+	return s, nil
 }
 
 // Unconfined is a sandbox like this one without Landlock, without the filter and without signals being held: what an

@@ -14,7 +14,7 @@ type pipes struct {
 	child                  []*os.File // 0, 1, 2 and the status pipe
 }
 
-func openPipes(stdin []byte) (*pipes, error) {
+func openPipes(stdin []byte, jailed bool) (*pipes, error) {
 	p := &pipes{}
 	input, err := filledPipe(stdin)
 	if err != nil {
@@ -23,7 +23,11 @@ func openPipes(stdin []byte) (*pipes, error) {
 	p.child = append(p.child, input)
 	for _, ours := range []**os.File{&p.stdout, &p.stderr, &p.status} {
 		var theirs *os.File
-		if *ours, theirs, err = outputPipe(); err != nil {
+		open := outputPipe
+		if jailed && ours == &p.status {
+			open = statusSocket
+		}
+		if *ours, theirs, err = open(); err != nil {
 			return nil, errors.Join(err, p.close())
 		}
 		p.child = append(p.child, theirs)

@@ -18,6 +18,7 @@ const (
 	planSeccomp   = 1 << 2
 	planSupervise = 1 << 3
 	planCgroup    = 1 << 4
+	planJail      = 1 << 5
 )
 
 // plan is everything that the shim needs beside argv, environment and working folder, which come by exec.
@@ -74,6 +75,7 @@ type inForce struct {
 	oom      bool
 	landlock rights // zero without Landlock
 	system   []grant
+	jailed   bool              // the run is in namespaces of its own
 	joins    bool              // the shim enters the run's cgroup, see cgroups.joins
 	one      []unix.SockFilter // nil without seccomp: for runs with one process
 	many     []unix.SockFilter // and with several
@@ -87,6 +89,10 @@ func (f inForce) planFor(spec Spec) (plan, error) {
 	}
 	if spec.Limits.Processes > 1 {
 		p.flags |= planSupervise
+	}
+	if f.jailed {
+		p.flags |= planSupervise | planJail
+		p.rlimits = append(p.rlimits, rlimit{unix.RLIMIT_NPROC, uint64(spec.Limits.tasks())}) // counted in its own user namespace
 	}
 	if f.joins {
 		p.flags |= planCgroup

@@ -23,6 +23,8 @@ type prober struct {
 	system   []grant
 	oldABI   int // Config.LandlockABI
 	cgroups  *cgroups
+	openJail func(JailSpec) (Jail, error)
+	jails    *jails
 }
 
 // probeFiles is the limit on open files that the attempts must see.
@@ -40,7 +42,7 @@ func newProber(cfg Config) (*prober, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrProbe, err)
 	}
-	p := &prober{shim: cfg.ShimPath, root: root, canary: filepath.Join(root, "canary"), system: system, oldABI: cfg.LandlockABI}
+	p := &prober{shim: cfg.ShimPath, root: root, canary: filepath.Join(root, "canary"), system: system, oldABI: cfg.LandlockABI, openJail: cfg.Jail}
 	p.listener, err = net.Listen("unix", "@xray-probe-"+rand.Text())
 	err = errors.Join(err, os.Mkdir(p.work(), 0o700), os.WriteFile(p.canary, []byte("outside"), 0o600))
 	if err != nil {
@@ -53,6 +55,9 @@ func newProber(cfg Config) (*prober, error) {
 func (p *prober) work() string { return filepath.Join(p.root, "work") }
 
 func (p *prober) close() {
+	if p.jails != nil {
+		_ = p.jails.close()
+	}
 	if p.listener != nil {
 		_ = p.listener.Close()
 	}
@@ -131,7 +136,7 @@ func (p *prober) start(f inForce, processes int, memory uint64, arguments ...str
 
 func (p *prober) observe(f inForce, processes int, memory uint64, arguments ...string) (Exit, *run, error) {
 	f.system = p.system
-	s := &landlocked{shim: p.shim, force: f, cgroups: p.cgroups}
+	s := &landlocked{shim: p.shim, force: f, cgroups: p.cgroups, jails: p.jails}
 	exit, r, err := s.run(context.Background(), Spec{
 		Argv: append([]string{p.shim, "--probe"}, arguments...),
 		Dir:  p.work(),

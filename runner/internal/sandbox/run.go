@@ -25,6 +25,7 @@ type landlocked struct {
 	plans   planCache
 	oom     oomKills
 	cgroups *cgroups // nil where that layer is not in force
+	jails   *jails   // likewise
 }
 
 // Posture implements Sandbox.
@@ -56,9 +57,11 @@ func (s *landlocked) run(ctx context.Context, spec Spec) (Exit, *run, error) {
 	output := r.collect()
 	err = errors.Join(err, r.pipes.close())
 	if err != nil {
+		r.leaveJail(false)
 		return Exit{}, r, err
 	}
 	exit, err := r.exit(state, output, s.oom.died)
+	r.leaveJail(err == nil)
 	if err != nil {
 		return Exit{}, r, err
 	}
@@ -70,15 +73,19 @@ func (s *landlocked) run(ctx context.Context, spec Spec) (Exit, *run, error) {
 type run struct {
 	spec    Spec
 	process *os.Process
-	watch   *watch
-	pipes   *pipes
-	begin   time.Time
-	wall    time.Duration
-	ownPeak int64 // our own memory at its highest, in KiB, before the start
+	jailed  bool // process is not our child: see leave
+
+	leaveJail func(works bool)
+	watch     *watch
+	pipes     *pipes
+	begin     time.Time
+	wall      time.Duration
+	ownPeak   int64 // our own memory at its highest, in KiB, before the start
 
 	group               *group // nil without that layer
 	overMemory, crowded bool   // what its counters said at the end
 
+	status   []byte
 	stdout   chan []byte
 	stderr   chan *clip
 	overflow atomic.Bool
@@ -92,12 +99,12 @@ func (s *landlocked) start(spec Spec) (*run, error) {
 		return nil, err
 	}
 	defer release()
-	p, err := openPipes(spec.Stdin)
+	p, err := openPipes(spec.Stdin, s.jails != nil)
 	if err != nil {
 		return nil, err
 	}
 	r := &run{
-		spec: spec, pipes: p, begin: time.Now(), ownPeak: ownPeak(), stopped: map[Cause]bool{},
+		spec: spec, jailed: s.jails != nil, leaveJail: func(bool) {}, pipes: p, begin: time.Now(), ownPeak: ownPeak(), stopped: map[Cause]bool{},
 		stdout: make(chan []byte, 1), stderr: make(chan *clip, 1), tooMuch: make(chan struct{}),
 	}
 	c := p.child
@@ -106,14 +113,13 @@ func (s *landlocked) start(spec Spec) (*run, error) {
 			return nil, errors.Join(err, p.close())
 		}
 	}
-	r.process, err = start(s.shim, spec, []*os.File{c[0], c[1], c[2], plan, c[3]}, r.group, s.cgroups != nil && s.cgroups.joins)
-	if err != nil {
+	if err = s.launch(r, []*os.File{c[0], c[1], c[2], plan, c[3]}); err != nil {
 		return nil, errors.Join(err, p.close(), r.group.close())
 	}
 	if err := p.closeChild(); err != nil {
 		return nil, errors.Join(err, r.process.Kill(), p.close(), r.group.close())
 	}
-	r.watch = newWatch(r.process.Pid, spec, r.group)
+	r.watch = newWatch(r.process.Pid, spec, r.group, r.supervised())
 	go func() {
 		r.stdout <- readCapped(p.stdout, spec.Limits.StdoutBytes, func() {
 			r.overflow.Store(true)
@@ -123,6 +129,26 @@ func (s *landlocked) start(spec Spec) (*run, error) {
 	go func() { r.stderr <- readStderr(p.stderr, spec.Limits.StderrBytes, spec.OnStderr, r.begin) }()
 	return r, nil
 }
+
+// launch starts the shim as our child, or a run in a jail.
+func (s *landlocked) launch(r *run, files []*os.File) (err error) {
+	joins := s.cgroups != nil && s.cgroups.joins
+	if s.jails == nil {
+		r.process, err = start(s.shim, r.spec, files, r.group, joins)
+		return err
+	}
+	jail, release, err := s.jails.get(r.spec)
+	if err != nil {
+		return err
+	}
+	r.leaveJail = release
+	if r.process, err = startIn(jail, r.spec, files, r.pipes, r.group, joins); err != nil {
+		release(false)
+	}
+	return err
+}
+
+func (r *run) supervised() bool { return r.jailed || r.spec.Limits.Processes > 1 }
 
 type waited struct {
 	state *os.ProcessState
@@ -134,6 +160,10 @@ type waited struct {
 func (r *run) attend(ctx context.Context) (*os.ProcessState, error) {
 	ended := make(chan waited, 1)
 	go func() {
+		if r.jailed {
+			ended <- r.leave()
+			return
+		}
 		state, err := r.process.Wait()
 		ended <- waited{state, err}
 	}()
@@ -173,7 +203,7 @@ func (r *run) attend(ctx context.Context) (*os.ProcessState, error) {
 // stop ends the run. A supervisor is asked, because only it can end the others. An error means that the process has
 // ended already, which is what was wanted.
 func (r *run) stop() {
-	if r.spec.Limits.Processes > 1 {
+	if r.supervised() {
 		_ = r.process.Signal(syscall.SIGTERM)
 		return
 	}
@@ -192,8 +222,10 @@ func (r *run) collect() output {
 	for _, file := range []*os.File{r.pipes.stdout, r.pipes.stderr, r.pipes.status} {
 		_ = file.SetReadDeadline(deadline) // our own pipes are pollable: outputPipe
 	}
-	status := readCapped(r.pipes.status, 4096, func() {})
-	return output{<-r.stdout, <-r.stderr, status}
+	if !r.jailed {
+		r.status = readCapped(r.pipes.status, 4096, func() {})
+	}
+	return output{<-r.stdout, <-r.stderr, r.status}
 }
 
 // exit puts together how the run ended, or says why it never began.
@@ -202,14 +234,17 @@ func (r *run) exit(state *os.ProcessState, out output, oomKill func() bool) (Exi
 	if err != nil {
 		return Exit{}, err
 	}
-	wait, usage := state.Sys().(syscall.WaitStatus), state.SysUsage().(*syscall.Rusage)
+	wait, usage := syscall.WaitStatus(syscall.SIGKILL), &syscall.Rusage{} // of a jailed run that cannot tell any more
+	if !r.jailed {
+		wait, usage = state.Sys().(syscall.WaitStatus), state.SysUsage().(*syscall.Rusage)
+	}
 	stoppedByUs := len(r.stopped) > 0 || r.overflow.Load()
 	switch {
 	case told.fault != "":
 		return Exit{}, &stepError{told.fault, told.errno}
 	case !told.ready && !stoppedByUs:
 		return Exit{}, fmt.Errorf("%w: the shim ended early: %s", ErrConfine, state)
-	case r.spec.Limits.Processes > 1 && told.ended == nil && !r.overMemory && (told.ready || !stoppedByUs):
+	case r.supervised() && told.ended == nil && !r.overMemory && (told.ready || !stoppedByUs):
 		return Exit{}, fmt.Errorf("%w: the supervisor ended early: %s", ErrSupervisor, state)
 	}
 	e := ending{stopped: r.stopped, wait: wait, leader: cpuTime(usage), overflow: r.overflow.Load(), oomKill: oomKill}
@@ -220,6 +255,7 @@ func (r *run) exit(state *os.ProcessState, out output, oomKill func() bool) (Exi
 	exit := Exit{Stdout: out.stdout, Wall: r.wall, CPU: cpuTime(usage), MaxRSSBytes: r.peak(usage, <-r.watch.peak)}
 	if s := told.ended; s != nil {
 		e.wait, e.leader, e.crowded = syscall.WaitStatus(s.Wait), microseconds(s.LeaderCPU), e.crowded || s.Flags&endCrowded != 0
+		e.full = s.Flags&endFull != 0
 		exit.CPU, exit.MaxRSSBytes = microseconds(s.CPU), int64(s.MaxRSSBytes)
 	}
 	exit.Cause = e.cause(r.spec.Limits)

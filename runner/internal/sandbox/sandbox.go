@@ -100,7 +100,7 @@ type Posture struct {
 
 // Layer is one protection as it was tried at start.
 type Layer struct {
-	Name    string // "no_new_privs", "rlimits", "oom_score_adj", "seccomp", "landlock", "landlock_net", "landlock_scope", "signals", "sweep", "watch", "cgroup"
+	Name    string // "no_new_privs", "rlimits", "oom_score_adj", "seccomp", "landlock", "landlock_net", "landlock_scope", "signals", "sweep", "watch", "cgroup", "namespaces"
 	Detail  string // for example "7" for the Landlock ABI
 	InForce bool
 	Reason  string // when not in force: what was tried and what was seen

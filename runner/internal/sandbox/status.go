@@ -12,6 +12,7 @@ import (
 
 // Records of the status pipe: shim/status.c writes them and says what they mean.
 const (
+	recordBorn   = 'P'
 	recordFailed = 'E'
 	recordReady  = 'K'
 	recordEnded  = 'R'
@@ -21,6 +22,7 @@ const (
 const (
 	endStopped = 1 << 0 // we, or our death, said so
 	endCrowded = 1 << 1 // more than Limits.Processes
+	endFull    = 1 << 2 // not a reason: the working folder has nothing left of its own size (in a jail)
 )
 
 // supervised is what the supervisor reports about the whole run.

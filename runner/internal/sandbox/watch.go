@@ -15,16 +15,17 @@ var firstLooks = []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 2
 // watch looks at what all processes of one run use together, which no rlimit bounds: an rlimit is per process and per
 // file.
 type watch struct {
-	pid      int // our child: the program, or its supervisor. It may be gone in the middle of a look: then it uses nothing
-	dir      string
-	limits   Limits
-	group    *group     // nil without that layer
-	exceeded chan Cause // at most one
-	peak     chan int64 // bytes, sent once when the watch ends
+	pid        int // our child: the program, or its supervisor. It may be gone in the middle of a look: then it uses nothing
+	dir        string
+	limits     Limits
+	supervised bool       // pid is a supervisor, and the run is below it
+	group      *group     // nil without that layer
+	exceeded   chan Cause // at most one
+	peak       chan int64 // bytes, sent once when the watch ends
 }
 
-func newWatch(pid int, spec Spec, g *group) *watch {
-	return &watch{pid: pid, dir: spec.Dir, limits: spec.Limits, group: g, exceeded: make(chan Cause, 1), peak: make(chan int64, 1)}
+func newWatch(pid int, spec Spec, g *group, supervised bool) *watch {
+	return &watch{pid: pid, dir: spec.Dir, limits: spec.Limits, group: g, supervised: supervised, exceeded: make(chan Cause, 1), peak: make(chan int64, 1)}
 }
 
 // run looks until ctx ends or something is above its limit.
@@ -71,7 +72,7 @@ type sums struct {
 func (w *watch) look() sums {
 	var now sums
 	processes := []int{w.pid}
-	if w.limits.Processes > 1 {
+	if w.supervised {
 		processes = descendants(w.pid)
 		now.cpu = endedChildrenCPU(w.pid)
 	}

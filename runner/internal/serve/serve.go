@@ -26,6 +26,7 @@ import (
 	"xrayrunner/runner/internal/config"
 	"xrayrunner/runner/internal/counts"
 	"xrayrunner/runner/internal/execute"
+	"xrayrunner/runner/internal/jail"
 	"xrayrunner/runner/internal/queue"
 	"xrayrunner/runner/internal/sandbox"
 	"xrayrunner/runner/internal/server"
@@ -64,6 +65,11 @@ func Serve(ctx context.Context, environ []string, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if box.Posture().Tier == sandbox.TierNamespaces {
+		if err := jail.Seal(); err != nil { // starts us once more, and returns in that one
+			return err
+		}
+	}
 	// The clock of the run ids starts before anybody can connect: a call that waits for us while we start is not old.
 	table := counts.New(time.Now)
 	listener, err := listen(cfg)
@@ -90,14 +96,18 @@ func openSandbox(cfg config.Config) (sandbox.Sandbox, error) {
 func probe(cfg config.Config, abi int) (sandbox.Sandbox, error) {
 	shim := cfg.Shim
 	if shim == "" {
-		self, err := os.Executable()
+		self, err := jail.Executable()
 		if err != nil {
 			return nil, err
 		}
 		shim = filepath.Join(filepath.Dir(self), "xray-shim")
 	}
 	dir := scratch(cfg)
-	box, err := sandbox.New(sandbox.Config{ShimPath: shim, ProbeDir: dir, LandlockABI: abi})
+	c := sandbox.Config{ShimPath: shim, ProbeDir: dir, LandlockABI: abi}
+	if cfg.Isolation != "landlock" {
+		c.Jail = jail.New(filepath.Join(scratch(cfg), fmt.Sprintf("xray-jails-%d", os.Getpid()))).Open
+	}
+	box, err := sandbox.New(c)
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w (tried in %s)", err, dir)
 	}

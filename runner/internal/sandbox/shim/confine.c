@@ -6,7 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/seccomp.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -84,6 +86,20 @@ static void fill_in_own_number(struct sock_filter *filters, uint32_t count)
 	}
 }
 
+/* In a jail the run has all capabilities over its own namespaces until here: they made its folder. */
+static void drop_capabilities(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct none[2];
+
+	memset(none, 0, sizeof none);
+	if (syscall(SYS_capset, &head, none))
+		fail("capset");
+	memset(none, 0xff, sizeof none);
+	if (syscall(SYS_capget, &head, none) || none[0].permitted | none[1].permitted)
+		not_in_force("capabilities");
+}
+
 static void filter_calls(const struct plan *plan)
 {
 	struct sock_fprog program = {
@@ -120,6 +136,8 @@ void confine(const struct plan *plan)
 	become_oom_victim(plan);
 	limit_resources(plan);
 	no_new_privs();
+	if (plan->head.flags & PLAN_JAIL)
+		drop_capabilities();
 	if (plan->head.flags & PLAN_LANDLOCK)
 		landlock_confine(plan);
 	if (plan->head.flags & PLAN_SECCOMP)

@@ -28,6 +28,14 @@ static ssize_t slurp(const char *path, char *buffer, size_t size)
 	return (ssize_t)got;
 }
 
+/* Our own number as /proc has it, which may be that of a PID namespace above ours. */
+static pid_t own_number(void)
+{
+	char text[32] = "";
+
+	return readlink("/proc/self", text, sizeof text - 1) > 0 ? (pid_t)atoi(text) : getpid();
+}
+
 /* Adds the children of all threads of pid: each thread has its own list (proc_pid_children(5)). Returns the number
  * added; -1 when the kernel has no such file (CONFIG_PROC_CHILDREN). */
 static int children_of(pid_t pid, pid_t *pids, int max)
@@ -54,7 +62,7 @@ static int children_of(pid_t pid, pid_t *pids, int max)
 			pids[found++] = (pid_t)child;
 	}
 	closedir(threads);
-	return readable || pid != getpid() ? found : -1;
+	return readable || pid != own_number() ? found : -1;
 }
 
 /* The parent of pid, from /proc/PID/stat: "pid (name) state ppid". The name may hold blanks and brackets, so the
@@ -89,11 +97,12 @@ static int scan_children_of(pid_t pid, pid_t *pids, int max)
 int descendants(pid_t *pids, int max)
 {
 	int (*list)(pid_t, pid_t *, int) = children_of;
-	int found = list(getpid(), pids, max);
+	pid_t self = own_number();
+	int found = list(self, pids, max);
 
 	if (found < 0) {
 		list = scan_children_of;
-		found = list(getpid(), pids, max);
+		found = list(self, pids, max);
 	}
 	for (int i = 0; i < found; i++)
 		found += list(pids[i], pids + found, max - found);

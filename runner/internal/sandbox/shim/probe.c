@@ -6,6 +6,7 @@
  *   --probe CANARY ABSTRACT     a file outside the working folder, the name of a listening abstract unix socket
  *   --probe hog                 three processes of 8 MiB each, that wait to be ended
  *   --probe forks               start processes that wait, until no more can be had, and print their number
+ *   --probe namespaces          make namespaces and mount in them, step by step
  *   --probe orphan              leave a process behind that left the session, print its pid
  */
 #include "shim.h"
@@ -18,12 +19,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sched.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static int outcome(long result)
@@ -67,6 +71,7 @@ static int attempts(const char *canary, const char *name)
 
 	getrlimit(RLIMIT_NOFILE, &files);
 	printf("no_new_privs %d\n", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
+	printf("pid %d\n", getpid());
 	printf("open_files %llu\n", (unsigned long long)files.rlim_max);
 	printf("oom_score_adj %d\n", oom_score_adj());
 	printf("read_outside %d\n", outcome(open(canary, O_RDONLY | O_CLOEXEC)));
@@ -121,6 +126,21 @@ static int forks(void)
 	return fflush(stdout) ? 1 : 0;
 }
 
+/* The steps by which an engine can refuse namespaces differ, and so do their errnos (layers.go). */
+static int namespaces(void)
+{
+	printf("unshare_user %d\n", outcome(unshare(CLONE_NEWUSER)));
+	printf("unshare_rest %d\n", outcome(unshare(CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS)));
+	printf("mount %d\n", outcome(mount("tmpfs", ".", "tmpfs", MS_NOSUID | MS_NODEV, "size=64k")));
+	fflush(stdout);
+	if (fork() == 0) { /* the first process of the PID namespace: proc cannot be mounted without one */
+		printf("proc %d\n", outcome(mount("proc", ".", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL)));
+		_exit(fflush(stdout) ? 1 : 0);
+	}
+	wait(NULL);
+	return 0;
+}
+
 static int hog(void)
 {
 	enum { SIZE = 8 << 20 };
@@ -141,6 +161,8 @@ int probe(int argc, char **argv)
 {
 	if (argc == 1 && strcmp(argv[0], "orphan") == 0)
 		return orphan();
+	if (argc == 1 && strcmp(argv[0], "namespaces") == 0)
+		return namespaces();
 	if (argc == 1 && strcmp(argv[0], "forks") == 0)
 		return forks();
 	if (argc == 1 && strcmp(argv[0], "hog") == 0)

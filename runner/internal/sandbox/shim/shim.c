@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 /* Go opens everything close-on-exec; this is for what was not opened by Go. close_range(2) is Linux 5.9. */
-static void close_from(unsigned int first)
+void close_from(unsigned int first)
 {
 	struct rlimit limit;
 
@@ -51,7 +51,7 @@ static void check_parent_death_signal(void)
  * Only where the runner could not have us born there (spawn.go). It is done before anything else: what is used until then
  * is counted to the runner. Writing 0 means the writer, and takes longer than a birth: the kernel waits for all CPUs.
  */
-static void join_cgroup(void)
+void join_cgroup(void)
 {
 	int procs = openat(FD_CGROUP, "cgroup.procs", O_WRONLY | O_CLOEXEC);
 
@@ -66,10 +66,12 @@ int main(int argc, char **argv)
 
 	if (argc >= 2 && strcmp(argv[1], "--probe") == 0)
 		return probe(argc - 2, argv + 2);
+	if (argc == 2 && strcmp(argv[1], "--jail") == 0)
+		jail(&argv); /* returns in a run */
 	if (argc < 2 || fcntl(FD_STATUS, F_SETFD, FD_CLOEXEC))
 		return EXIT_SHIM; /* not started by the runner: nobody to report to */
 	load_plan(&plan);
-	if (plan.head.flags & PLAN_CGROUP)
+	if (plan.head.flags & PLAN_CGROUP && !(plan.head.flags & PLAN_JAIL))
 		join_cgroup();
 	close_from(FD_STATUS + 1);
 	reset_signals();

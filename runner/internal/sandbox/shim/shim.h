@@ -2,6 +2,7 @@
  * shim: confines itself and becomes the program of one run. See ../doc.go for the design.
  *
  * usage:  shim PROGRAM [ARGUMENT...]     fd 3 = plan (sealed memfd), fd 4 = status pipe, "." = working folder
+ *         shim --jail                    waits for runs in a room of namespaces (jail.c); fd 3 = the door
  *         shim --probe ...               tries what a layer must refuse (probe.c); never used by a script's run
  *
  * Everything that could be a decision is made by the parent and arrives in the plan: this program has no policy, reads
@@ -27,7 +28,8 @@ enum {
 	PLAN_SECCOMP = 1 << 2,
 	PLAN_SUPERVISE = 1 << 3,
 	PLAN_CGROUP = 1 << 4,
-	PLAN_KNOWN = PLAN_OOM | PLAN_LANDLOCK | PLAN_SECCOMP | PLAN_SUPERVISE | PLAN_CGROUP,
+	PLAN_JAIL = 1 << 5,
+	PLAN_KNOWN = PLAN_OOM | PLAN_LANDLOCK | PLAN_SECCOMP | PLAN_SUPERVISE | PLAN_CGROUP | PLAN_JAIL,
 };
 
 /* The plan: header, rlimits, filters, then paths. Little-endian, every part a multiple of 8 bytes. plan.go writes it. */
@@ -61,6 +63,8 @@ struct plan {
 /* status.c */
 _Noreturn void fail(const char *step);
 _Noreturn void fail_at(const char *step, const char *detail);
+void report_failure(const char *step);
+void report_born(void);
 void report_ready(void);
 void report_end(int status, uint32_t flags, uint64_t leader_cpu_us);
 
@@ -74,6 +78,11 @@ void no_new_privs(void);
 void confine(const struct plan *plan);
 void landlock_confine(const struct plan *plan);
 int landlock_scope_only(uint64_t scoped);
+
+/* shim.c, jail.c */
+void close_from(unsigned int first);
+void join_cgroup(void);
+void jail(char ***arguments);
 
 /* supervise.c, descend.c */
 void supervise(const struct plan *plan);

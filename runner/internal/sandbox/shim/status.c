@@ -2,6 +2,7 @@
  * The status pipe: what the parent is told. Records, each one write(2) below PIPE_BUF and therefore whole (pipe(7)):
  *
  *   'E' step ' ' errno '\n'    a step failed, the program was not started
+ *   'P'                        a run in a jail is born; the socket adds the number of its PID 1
  *   'K'                        every layer is on and was read back; execve comes next
  *   'R' struct end             the supervisor: the run is over and swept
  *
@@ -30,19 +31,34 @@ static void put(const void *bytes, size_t length)
 	(void)ignored;
 }
 
-void fail_at(const char *step, const char *detail)
+static void put_failure(const char *step, const char *detail)
 {
 	char line[512];
 	int number = errno;
 	int length = snprintf(line, sizeof line, "E%s%s%.300s %d\n", step, *detail ? " " : "", detail, number);
 
 	put(line, (size_t)length);
+}
+
+void report_failure(const char *step)
+{
+	put_failure(step, "");
+}
+
+void fail_at(const char *step, const char *detail)
+{
+	put_failure(step, detail);
 	_exit(EXIT_SHIM);
 }
 
 void fail(const char *step)
 {
 	fail_at(step, "");
+}
+
+void report_born(void)
+{
+	put("P", 1);
 }
 
 void report_ready(void)

@@ -9,12 +9,13 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 /* Why the supervisor ended the run. exit.go knows these numbers. */
-enum { END_STOPPED = 1 << 0, END_CROWDED = 1 << 1 };
+enum { END_STOPPED = 1 << 0, END_CROWDED = 1 << 1, END_FULL = 1 << 2 };
 
 enum { MAX_PIDS = 8192 };
 
@@ -55,7 +56,8 @@ static int await(struct watch *w, long milliseconds)
 
 /*
  * Ends every process of the run. Where our signals are scoped kill(-1) is one step that no fork can slip through: the
- * kernel holds the task list, and a fork with a signal pending is refused. Without the scope the tree is walked: all
+ * kernel holds the task list, and a fork with a signal pending is refused. It is so too for PID 1 of a run's own PID
+ * namespace, which sees nothing else. Without the scope the tree is walked: all
  * are stopped before any is killed, so that no parent sees its child go and makes another; processes that were born
  * during the walk are found by the next round.
  */
@@ -128,6 +130,33 @@ static void survive_parent(pid_t parent)
 		_exit(EXIT_SHIM);
 }
 
+/* In a jail we are PID 1 of the run's namespace: there is nobody else to sweep, and our end is the end of all. */
+static void be_first(struct watch *w)
+{
+	if (getpid() != 1) {
+		errno = ENOTSUP;
+		fail("pid_namespace");
+	}
+	w->scoped = 1;
+}
+
+static void be_subreaper(struct watch *w, const struct plan *plan, pid_t parent)
+{
+	survive_parent(parent);
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+		fail("subreaper");
+	if (plan->head.scoped)
+		w->scoped = landlock_scope_only(plan->head.scoped);
+}
+
+/* The working folder of a run in a jail has a size of its own: did it come to its end? */
+static int folder_is_full(void)
+{
+	struct statvfs fs;
+
+	return statvfs(".", &fs) == 0 && (fs.f_bavail == 0 || fs.f_favail == 0);
+}
+
 void supervise(const struct plan *plan)
 {
 	pid_t parent = getppid(), self = getpid();
@@ -138,14 +167,13 @@ void supervise(const struct plan *plan)
 	sigaddset(&w.signals, SIGTERM);
 	if (sigprocmask(SIG_BLOCK, &w.signals, NULL))
 		fail("sigprocmask");
-	survive_parent(parent);
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
-		fail("subreaper");
 	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0))
 		fail("supervisor_dumpable");
 	no_new_privs();
-	if (plan->head.scoped)
-		w.scoped = landlock_scope_only(plan->head.scoped);
+	if (plan->head.flags & PLAN_JAIL)
+		be_first(&w);
+	else
+		be_subreaper(&w, plan, parent);
 	w.leader = fork();
 	if (w.leader < 0)
 		fail("fork");
@@ -160,6 +188,8 @@ void supervise(const struct plan *plan)
 	signal(SIGPIPE, SIG_IGN);
 	watch_run(&w, plan);
 	sweep(&w);
+	if (plan->head.flags & PLAN_JAIL && folder_is_full())
+		w.flags |= END_FULL;
 	report_end(w.status, w.flags, w.leader_cpu_us);
 	_exit(0);
 }

@@ -1,0 +1,37 @@
+package jail
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/opencontainers/runc/libcontainer/exeseal"
+)
+
+// Seal starts this program again from a sealed copy in memory, once; it returns in that copy. libcontainer makes one for
+// each jail otherwise (10 ms), so that a process in a jail cannot reach the binary outside (CVE-2019-5736). Argument 0
+// keeps the path that we were started by.
+func Seal() error {
+	if exeseal.IsSelfExeCloned() {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	copied, err := exeseal.CloneSelfExe(os.TempDir())
+	if err != nil {
+		return fmt.Errorf("seal the runner: %w", err)
+	}
+	path := fmt.Sprintf("/proc/self/fd/%d", copied.Fd())
+	return fmt.Errorf("seal the runner: %w", syscall.Exec(path, append([]string{self}, os.Args[1:]...), os.Environ()))
+}
+
+// Executable is where the program was started from, sealed or not.
+func Executable() (string, error) {
+	if exeseal.IsSelfExeCloned() {
+		return filepath.Abs(os.Args[0])
+	}
+	return os.Executable()
+}

@@ -1,0 +1,169 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// JailSpec is what a jail must hold. All of its root is read-only but for the place of the working folders, and the runs
+// put a folder of their own there.
+type JailSpec struct {
+	Shim  string            // what is started in it, with --jail and the door as descriptor 3
+	Paths []string          // files and folders, at the same path inside
+	Links map[string]string // symbolic links
+	// FreshProc: /proc can be one of its own. Else the container's is bound.
+	FreshProc bool
+	Folders   string // an empty folder, where each run mounts its own
+}
+
+// Jail is a room of namespaces that is made once and used by many runs (package jail makes them).
+type Jail struct {
+	Door  *os.File // our end of the socket that requests go through
+	Close func() error
+}
+
+// maxJails bounds those that are held; each is one small process. One that no run is in makes place for another.
+const maxJails = 16
+
+// jails holds one jail per set of paths, so one per skill.
+type jails struct {
+	open   func(JailSpec) (Jail, error)
+	fresh  bool // JailSpec.FreshProc
+	shim   string
+	system []grant
+
+	mu    sync.Mutex
+	byKey map[string]*heldJail
+	used  uint64
+}
+
+type heldJail struct {
+	Jail
+	once   sync.Once
+	err    error
+	runs   int
+	last   uint64
+	broken bool
+}
+
+// get returns the jail for a run; release must follow, with whether it did its work.
+func (j *jails) get(spec Spec) (*heldJail, func(works bool), error) {
+	want, err := j.specFor(spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	key := want.Folders + "\x00" + strings.Join(want.Paths, "\x00")
+	h, drop := j.take(key)
+	for _, old := range drop {
+		err = errors.Join(err, old.Close())
+	}
+	h.once.Do(func() { h.Jail, h.err = j.open(want) })
+	err = errors.Join(err, h.err)
+	release := func(works bool) { j.release(key, h, works) }
+	if err != nil {
+		release(h.err == nil)
+		return nil, nil, fmt.Errorf("jail: %w", err)
+	}
+	return h, release, nil
+}
+
+func (j *jails) take(key string) (*heldJail, []*heldJail) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.byKey == nil {
+		j.byKey = map[string]*heldJail{}
+	}
+	var drop []*heldJail
+	h := j.byKey[key]
+	if h == nil {
+		if len(j.byKey) >= maxJails {
+			drop = j.evict()
+		}
+		h = &heldJail{}
+		j.byKey[key] = h
+	}
+	j.used++
+	h.last = j.used
+	h.runs++
+	return h, drop
+}
+
+// evict gives up the jail that was used the longest ago and is empty. Preconditions: mu is held.
+func (j *jails) evict() []*heldJail {
+	var oldest string
+	for key, h := range j.byKey {
+		if h.runs == 0 && (oldest == "" || h.last < j.byKey[oldest].last) {
+			oldest = key
+		}
+	}
+	if oldest == "" {
+		return nil // all are in use: there is one for each run at most
+	}
+	h := j.byKey[oldest]
+	delete(j.byKey, oldest)
+	return []*heldJail{h}
+}
+
+// release closes a jail that does not work when its last run has left it, so that the next run gets a new one.
+func (j *jails) release(key string, h *heldJail, works bool) {
+	j.mu.Lock()
+	h.runs--
+	h.broken = h.broken || !works
+	if h.broken && j.byKey[key] == h {
+		delete(j.byKey, key)
+	}
+	last := h.broken && h.runs == 0 && h.Close != nil
+	j.mu.Unlock()
+	if last {
+		_ = h.Close() // the run has its own error to report
+	}
+}
+
+// close ends all of them: the prober's, and a test's.
+func (j *jails) close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var errs []error
+	for _, h := range j.byKey {
+		if h.Close != nil {
+			errs = append(errs, h.Close())
+		}
+	}
+	j.byKey = nil
+	return errors.Join(errs...)
+}
+
+// specFor: a jail holds exactly what Landlock lets a run read, and the shim.
+func (j *jails) specFor(spec Spec) (JailSpec, error) {
+	f := inForce{system: j.system}
+	grants, err := f.grantsFor(spec)
+	if err != nil {
+		return JailSpec{}, err
+	}
+	want := JailSpec{Shim: j.shim, FreshProc: j.fresh, Folders: filepath.Dir(spec.Dir), Links: links(append(slices.Clone(systemLinks), spec.Argv[0]))}
+	for _, g := range append(grants, grant{path: j.shim}) {
+		if g.path != "." && !slices.Contains(want.Paths, g.path) {
+			want.Paths = append(want.Paths, g.path)
+		}
+	}
+	slices.Sort(want.Paths)
+	return want, nil
+}
+
+// systemLinks are those that programs have in them: the loader is named below /lib64, the time zone below /etc.
+var systemLinks = []string{"/bin", "/lib", "/lib64", "/sbin", "/etc/localtime"}
+
+func links(candidates []string) map[string]string {
+	out := map[string]string{}
+	for _, path := range candidates {
+		if to, err := os.Readlink(path); err == nil && !strings.HasPrefix(path, "/usr/") {
+			out[path] = to
+		}
+	}
+	return out
+}

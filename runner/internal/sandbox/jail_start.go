@@ -1,0 +1,133 @@
+package sandbox
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// bornLimit is how long a jail may take to start a run.
+const bornLimit = 10 * time.Second
+
+// jailRequest is the head of struct request in shim/jail.c.
+type jailRequest struct {
+	Arguments, Variables uint32
+	DiskBytes, DiskFiles uint64
+	UID, GID             uint32
+	Born, Reserved       uint32
+}
+
+// startIn asks a jail for a run and returns its first process: the supervisor, as a process that is not our child. files
+// are descriptors 0 to 4. The jail says nothing; the run itself reports its birth by the status socket, and the kernel adds
+// its number as it is in our PID namespace.
+func startIn(j *heldJail, spec Spec, files []*os.File, p *pipes, g *group, joins bool) (*os.Process, error) {
+	head := jailRequest{
+		Arguments: uint32(len(spec.Argv)), Variables: uint32(len(spec.Env)), DiskBytes: spec.Limits.DiskBytes,
+		DiskFiles: uint64(spec.Limits.DiskFiles), UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
+	}
+	if g != nil {
+		files = append(files, g.folder)
+		if !joins {
+			head.Born = 1
+		}
+	}
+	if err := sendRequest(j.Door, head, append(append([]string{filepath.Dir(spec.Dir), spec.Dir}, spec.Argv...), spec.Env...), files); err != nil {
+		return nil, fmt.Errorf("ask jail: %w", err)
+	}
+	if err := p.closeChild(); err != nil { // now, so that the end of the jail is the end of the status socket
+		return nil, err
+	}
+	pid, err := receiveBirth(p.status)
+	if err != nil {
+		return nil, err
+	}
+	return os.FindProcess(pid) // a pidfd; a run that ended meanwhile is known by its status socket
+}
+
+func sendRequest(door *os.File, head jailRequest, texts []string, files []*os.File) error {
+	var message bytes.Buffer
+	if err := binary.Write(&message, binary.LittleEndian, head); err != nil {
+		return err
+	}
+	for _, text := range texts {
+		message.WriteString(text)
+		message.WriteByte(0)
+	}
+	var fds []int
+	for _, file := range files {
+		fds = append(fds, int(file.Fd()))
+	}
+	raw, err := door.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	err = raw.Write(func(fd uintptr) bool {
+		sent = unix.Sendmsg(int(fd), message.Bytes(), unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL)
+		return !errors.Is(sent, unix.EAGAIN)
+	})
+	return errors.Join(err, sent)
+}
+
+// receiveBirth reads the first record and the number that came with it. A fault in its place says which step failed.
+func receiveBirth(status *os.File) (int, error) {
+	if err := status.SetReadDeadline(time.Now().Add(bornLimit)); err != nil {
+		return 0, err
+	}
+	raw, err := status.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	record, control := make([]byte, 1), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	var n, extra int
+	var received error
+	err = raw.Read(func(fd uintptr) bool {
+		n, extra, _, _, received = unix.Recvmsg(int(fd), record, control, unix.MSG_CMSG_CLOEXEC)
+		return !errors.Is(received, unix.EAGAIN)
+	})
+	switch err := errors.Join(err, received); {
+	case err != nil:
+		return 0, fmt.Errorf("%w: the jail did not start it: %w", ErrConfine, err)
+	case n == 0:
+		return 0, fmt.Errorf("%w: the jail has ended", ErrConfine)
+	case record[0] != recordBorn:
+		rest := readCapped(status, 4096, func() {})
+		told, err := parseReport(append(record, rest...))
+		return 0, errors.Join(err, &stepError{told.fault, told.errno})
+	}
+	messages, err := unix.ParseSocketControlMessage(control[:extra])
+	if err != nil || len(messages) != 1 {
+		return 0, fmt.Errorf("%w: a birth without a number: %w", ErrConfine, err)
+	}
+	credentials, err := unix.ParseUnixCredentials(&messages[0])
+	if err != nil {
+		return 0, fmt.Errorf("%w: %w", ErrConfine, err)
+	}
+	return int(credentials.Pid), status.SetReadDeadline(time.Time{})
+}
+
+// statusSocket takes the place of the status pipe: the kernel tells the number of who writes to it.
+func statusSocket() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	err = errors.Join(unix.SetsockoptInt(fds[0], unix.SOL_SOCKET, unix.SO_PASSCRED, 1), unix.SetNonblock(fds[0], true))
+	if err != nil {
+		return nil, nil, errors.Join(err, unix.Close(fds[0]), unix.Close(fds[1]))
+	}
+	return os.NewFile(uintptr(fds[0]), "status"), os.NewFile(uintptr(fds[1]), "status"), nil
+}
+
+// leave waits for the end of a run in a jail. It is not our child: the end of its status socket is its end, as the
+// attendant holds that until all of the run is gone.
+func (r *run) leave() waited {
+	r.status = readCapped(r.pipes.status, 4096, func() {})
+	return waited{err: r.process.Release()}
+}
