@@ -94,6 +94,9 @@ func (e *Executor) start(ctx context.Context, skill *manifests.Skill, j Job) (sa
 // RunsDir is the folder below the work dir in which each run has its own.
 const RunsDir = "runs"
 
+// JailsDir is the folder below the work dir in which jails are made.
+const JailsDir = "jails"
+
 // spec is the whole translation of a manifest entry into what the sandbox is told.
 func (e *Executor) spec(skill *manifests.Skill, j Job, dir string) (sandbox.Spec, error) {
 	script := skill.Scripts[j.Script]

@@ -59,7 +59,7 @@ func ignoreMissing(err error) error {
 // Prepare empties and remakes the work dir's own folders; what a killed runner left behind goes. It returns the
 // folder for the snapshot, and fails naming the folder and the uid when it cannot write there.
 func Prepare(workDir string) (snapshotRoot string, err error) {
-	for _, d := range []string{RunsDir, "snapshot"} {
+	for _, d := range []string{RunsDir, "snapshot", JailsDir} {
 		path := filepath.Join(workDir, d)
 		if err := removeAll(path); err != nil {
 			return "", fmt.Errorf("RUNNER_WORK_DIR %s: %w (uid %d must own it)", workDir, err, os.Getuid())

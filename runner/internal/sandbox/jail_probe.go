@@ -73,7 +73,7 @@ func (p *prober) tryJail(control facts, all inForce, freshProc bool) why {
 	for _, one := range []struct {
 		attempt string
 		want    syscall.Errno
-	}{{"read_outside", unix.ENOENT}, {"abstract_socket", unix.ECONNREFUSED}, {"tcp_connect", unix.ENETUNREACH}} {
+	}{{"read_outside", unix.ENOENT}, {"abstract_socket", unix.ECONNREFUSED}} {
 		if reason := seen.refused(control, one.want, one.attempt); reason != (why{}) {
 			return reason
 		}

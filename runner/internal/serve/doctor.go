@@ -59,7 +59,12 @@ func Doctor(environ []string, options DoctorOptions, out io.Writer) (Verdict, er
 	if err != nil {
 		return Refused, err
 	}
-	box, err := probe(cfg, options.LandlockABI)
+	jails, err := os.MkdirTemp(scratch(cfg), "xray-doctor-") // not where a running runner has its own
+	if err != nil {
+		return Refused, err
+	}
+	defer os.RemoveAll(jails)
+	box, err := probe(cfg, jails, options.LandlockABI)
 	if err != nil {
 		return Refused, err
 	}
@@ -76,6 +81,7 @@ func Attack(ctx context.Context, environ []string, options DoctorOptions, out io
 	if err != nil {
 		return Refused, err
 	}
+	defer os.RemoveAll(host.jails)
 	bare, err := sandbox.Unconfined(host.box)
 	if err != nil {
 		return Refused, err
@@ -105,6 +111,7 @@ func Cost(ctx context.Context, environ []string, options DoctorOptions, out io.W
 	if err != nil {
 		return Refused, err
 	}
+	defer os.RemoveAll(host.jails)
 	report, err := cost.Measure(ctx, cost.Config{Box: host.box, Dir: host.dir, Python: host.python, Rounds: options.Rounds})
 	if err != nil {
 		return Refused, err
@@ -119,6 +126,7 @@ func Cost(ctx context.Context, environ []string, options DoctorOptions, out io.W
 type host struct {
 	box    sandbox.Sandbox
 	dir    string
+	jails  string // to be removed afterwards; not where a running runner has its own
 	python string
 }
 
@@ -130,15 +138,18 @@ func hostFor(environ []string, options DoctorOptions) (host, error) {
 	if os.Geteuid() == 0 {
 		return host{}, errRoot
 	}
-	box, err := probe(cfg, options.LandlockABI)
-	if err != nil {
-		return host{}, err
-	}
 	python, ok := execute.FindInterpreters()["python3"]
 	if !ok {
 		return host{}, errors.New("the scripts of doctor are written in Python, and there is no python3 here that this user may run")
 	}
-	return host{box: box, dir: scratch(cfg), python: python}, nil
+	h := host{dir: scratch(cfg), python: python}
+	if h.jails, err = os.MkdirTemp(h.dir, "xray-doctor-"); err != nil {
+		return host{}, err
+	}
+	if h.box, err = probe(cfg, h.jails, options.LandlockABI); err != nil {
+		return host{}, errors.Join(err, os.RemoveAll(h.jails))
+	}
+	return h, nil
 }
 
 func diagnose(cfg config.Config, p sandbox.Posture) diagnosis {

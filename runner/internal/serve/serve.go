@@ -85,15 +85,15 @@ func Serve(ctx context.Context, environ []string, stderr io.Writer) error {
 }
 
 func openSandbox(cfg config.Config) (sandbox.Sandbox, error) {
-	box, err := probe(cfg, 0)
+	box, err := probe(cfg, filepath.Join(cfg.WorkDir, execute.JailsDir), 0)
 	if err != nil {
 		return nil, err
 	}
 	return box, minimum(cfg, box.Posture())
 }
 
-// probe tries the layers, whether they are enough or not. abi is for doctor alone: see sandbox.Config.
-func probe(cfg config.Config, abi int) (sandbox.Sandbox, error) {
+// probe tries the layers, whether they are enough or not. Jails are made below the folder jails, now and later. abi is for doctor alone: see sandbox.Config.
+func probe(cfg config.Config, jails string, abi int) (sandbox.Sandbox, error) {
 	shim := cfg.Shim
 	if shim == "" {
 		self, err := jail.Executable()
@@ -105,7 +105,7 @@ func probe(cfg config.Config, abi int) (sandbox.Sandbox, error) {
 	dir := scratch(cfg)
 	c := sandbox.Config{ShimPath: shim, ProbeDir: dir, LandlockABI: abi}
 	if cfg.Isolation != "landlock" {
-		c.Jail = jail.New(filepath.Join(scratch(cfg), fmt.Sprintf("xray-jails-%d", os.Getpid()))).Open
+		c.Jail = jail.New(jails).Open
 	}
 	box, err := sandbox.New(c)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // profiles by file name.
-var profiles = map[string]func() *seccomp.Seccomp{"api.json": api}
+var profiles = map[string]func() *seccomp.Seccomp{"api.json": api, "runner-namespaces.json": namespaces}
 
 // spawning is what the api must not do, beyond what the default refuses (api/internal/nospawn says why for each).
 // execve stays: the engine loads the profile before it starts the api itself.
@@ -49,6 +49,17 @@ func api() *seccomp.Seccomp {
 		Names: []string{"clone"}, Action: specs.ActAllow,
 		Args: []specs.LinuxSeccompArg{{Index: 0, Value: unix.CLONE_THREAD, ValueTwo: unix.CLONE_THREAD, Op: specs.OpMaskedEqual}},
 	}})
+	return p
+}
+
+// rooms is what the runner needs to make namespaces and what is in them, beyond the default; clone stays masked, so that
+// unshare is the one way.
+var rooms = []string{"unshare", "mount", "umount2", "pivot_root", "sethostname"}
+
+// namespaces is the default and rooms, and nothing more.
+func namespaces() *seccomp.Seccomp {
+	p := seccomp.DefaultProfile()
+	p.Syscalls = append(p.Syscalls, &seccomp.Syscall{LinuxSyscall: specs.LinuxSyscall{Names: rooms, Action: specs.ActAllow}})
 	return p
 }
 
