@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ var neighbourScript string
 
 // neighbour is another run, at work while attacks are made. It says what is done to it.
 type neighbour struct {
-	pid    int
+	pid    int // as we see it: in its own PID namespace it has another
 	dir    string
 	secret string
 	stop   context.CancelFunc
@@ -52,9 +53,13 @@ func newNeighbour(ctx context.Context, box sandbox.Sandbox, python, runs, marker
 	}()
 	select {
 	case line := <-n.lines:
-		if _, err := fmt.Sscanf(line, "up %d", &n.pid); err != nil {
+		if !strings.HasPrefix(line, "up ") {
 			stop()
 			return nil, fmt.Errorf("the neighbour says %q", line)
+		}
+		if n.pid = findMarked(marker); n.pid == 0 {
+			stop()
+			return nil, errors.New("the neighbour is not to be seen in /proc")
 		}
 		return n, nil
 	case err := <-failed:
@@ -63,10 +68,27 @@ func newNeighbour(ctx context.Context, box sandbox.Sandbox, python, runs, marker
 	}
 }
 
+// findMarked is the process with the marker in its arguments; 0 when there is none.
+func findMarked(marker string) int {
+	entries, _ := os.ReadDir("/proc")
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || pid == os.Getpid() {
+			continue
+		}
+		if line, err := os.ReadFile("/proc/" + entry.Name() + "/cmdline"); err == nil && strings.Contains(string(line), marker) {
+			return pid
+		}
+	}
+	return 0
+}
+
 // ask is what was done to it since the last time: "" when nothing.
 func (n *neighbour) ask() string {
 	n.pings++
-	if err := os.WriteFile(filepath.Join(n.dir, fmt.Sprintf("ping-%d", n.pings)), nil, 0o600); err != nil {
+	// Its folder may be in a mount namespace of its own; /proc leads there, us and nobody else.
+	folder := filepath.Join("/proc", strconv.Itoa(n.pid), "root", n.dir)
+	if err := os.WriteFile(filepath.Join(folder, fmt.Sprintf("ping-%d", n.pings)), nil, 0o600); err != nil {
 		return err.Error()
 	}
 	late := time.NewTimer(patience)
