@@ -1,6 +1,7 @@
 package xrayrunner_test
 
 import (
+	"encoding/json"
 	"os"
 	"regexp"
 	"strings"
@@ -59,4 +60,39 @@ func readFile(t *testing.T, path string) string {
 		t.Fatal(err)
 	}
 	return string(raw)
+}
+
+// TestOverlaysGrantOneThing: what an overlay may have is written here; the profile has five calls more than the default, and
+// the generator is compared with it by scripts/test-deploy.
+func TestOverlaysGrantOneThing(t *testing.T) {
+	options := regexp.MustCompile(`(?m)(seccomp|apparmor|systempaths|writable-cgroups|runtime)[=:] ?([^"\s:]*)`)
+	for name, want := range map[string][]string{
+		"namespaces": {"seccomp=./deploy/seccomp/runner-namespaces.json", "apparmor=${XRAY_APPARMOR"},
+		"fresh-proc": {"systempaths=unconfined"},
+		"cgroup":     {"writable-cgroups=true"},
+		"gvisor":     {"runtime: runsc"},
+	} {
+		text := regexp.MustCompile(`(?m)#.*$`).ReplaceAllString(readFile(t, "deploy/compose."+name+".yaml"), "")
+		if got := options.FindAllString(text, -1); strings.Join(got, " ") != strings.Join(want, " ") {
+			t.Errorf("%s grants %q, not %q", name, got, want)
+		}
+		for _, never := range []string{"privileged", "cap_add", "docker.sock", "devices", "pid:", "userns_mode", "network_mode", "volumes", "user:"} {
+			if strings.Contains(text, never) {
+				t.Errorf("%s has %q", name, never)
+			}
+		}
+	}
+	var profile struct {
+		Syscalls []struct {
+			Names    []string
+			Includes struct{ Caps []string }
+		}
+	}
+	if err := json.Unmarshal([]byte(readFile(t, "deploy/seccomp/runner-namespaces.json")), &profile); err != nil {
+		t.Fatal(err)
+	}
+	last := profile.Syscalls[len(profile.Syscalls)-1]
+	if got := strings.Join(last.Names, " "); got != "unshare mount umount2 pivot_root sethostname" || len(last.Includes.Caps) > 0 {
+		t.Errorf("the profile ends with %q", got)
+	}
 }

@@ -92,7 +92,8 @@ func openSandbox(cfg config.Config) (sandbox.Sandbox, error) {
 	return box, minimum(cfg, box.Posture())
 }
 
-// probe tries the layers, whether they are enough or not. Jails are made below the folder jails, now and later. abi is for doctor alone: see sandbox.Config.
+// probe tries the layers, whether they are enough or not. Jails are made below the folder jails, now and later. abi is for
+// doctor alone: see sandbox.Config.
 func probe(cfg config.Config, jails string, abi int) (sandbox.Sandbox, error) {
 	shim := cfg.Shim
 	if shim == "" {
