@@ -2,6 +2,7 @@ package config_test
 
 import (
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,7 +61,8 @@ func TestSettings(t *testing.T) {
 		{"places, empty", "RUNNER_QUEUE=", "RUNNER_QUEUE", nil},
 
 		{"isolation", "RUNNER_ISOLATION=landlock", "", func(c config.Config) bool { return c.Isolation == "landlock" }},
-		{"isolation of a later part", "RUNNER_ISOLATION=namespaces", "RUNNER_ISOLATION", nil},
+		{"isolation by namespaces", "RUNNER_ISOLATION=namespaces", "", func(c config.Config) bool { return slices.Contains(c.MinIsolation, "namespaces") }},
+		{"isolation against the minimum", "RUNNER_ISOLATION=landlock\nRUNNER_MIN_ISOLATION=namespaces", "change one", nil},
 		{"isolation off", "RUNNER_ISOLATION=none", "RUNNER_ISOLATION", nil},
 		{"minimum", "RUNNER_MIN_ISOLATION=landlock, seccomp,sweep", "", func(c config.Config) bool { return len(c.MinIsolation) == 3 && c.MinIsolation[1] == "seccomp" }},
 		{"minimum, misspelt", "RUNNER_MIN_ISOLATION=landlok", `unknown layer "landlok"`, nil},

@@ -117,6 +117,7 @@ func (s *landlocked) start(spec Spec) (*run, error) {
 		return nil, errors.Join(err, p.close(), r.group.close())
 	}
 	if err := p.closeChild(); err != nil {
+		r.leaveJail(false)
 		return nil, errors.Join(err, r.process.Kill(), p.close(), r.group.close())
 	}
 	r.watch = newWatch(r.process.Pid, spec, r.group, r.supervised())

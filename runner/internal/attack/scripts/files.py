@@ -49,10 +49,16 @@ def account_file():
     return read("/etc/passwd")[:1]
 
 def list_root():
-    return len(os.listdir("/"))
+    seen = set(os.listdir("/")) & {"boot", "home", "mnt", "root", "srv", "var"}  # a jail has a root of its own, without these
+    if not seen:
+        raise OSError(2, "a root of its own")
+    return len(seen)
 
 def list_runs():
-    return os.listdir(os.path.dirname(os.getcwd()))
+    others = set(os.listdir(os.path.dirname(os.getcwd()))) - {os.path.basename(os.getcwd())}
+    if not others:
+        raise OSError(2, "only its own folder")
+    return sorted(others)
 
 def process_root():
     return expect(read("/proc/self/root" + at["folder"] + "/secret"))
