@@ -16,7 +16,7 @@ type JailSpec struct {
 	Shim  string            // what is started in it, with --jail and the door as descriptor 3
 	Paths []string          // files and folders, at the same path inside
 	Links map[string]string // symbolic links
-	// FreshProc: /proc can be one of its own. Else the container's is bound.
+	// FreshProc: /proc can be one of its own, and is for each run. Else the container's is bound.
 	FreshProc bool
 	Folders   string // an empty folder, where each run mounts its own
 }
@@ -44,11 +44,12 @@ type jails struct {
 
 type heldJail struct {
 	Jail
-	once   sync.Once
-	err    error
-	runs   int
-	last   uint64
-	broken bool
+	freshProc bool
+	once      sync.Once
+	err       error
+	runs      int
+	last      uint64
+	broken    bool
 }
 
 // get returns the jail for a run; release must follow, with whether it did its work.
@@ -84,7 +85,7 @@ func (j *jails) take(key string) (*heldJail, []*heldJail) {
 		if len(j.byKey) >= maxJails {
 			drop = j.evict()
 		}
-		h = &heldJail{}
+		h = &heldJail{freshProc: j.fresh}
 		j.byKey[key] = h
 	}
 	j.used++

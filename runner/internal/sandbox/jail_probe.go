@@ -23,8 +23,12 @@ func (p *prober) tryNamespaces(control facts, force *inForce, posture *Posture) 
 	if reason == (why{}) {
 		reason = p.tryJail(control, *force, steps["proc"] == 0)
 	}
+	if reason != (why{}) && p.jails != nil && p.jails.fresh { // may be refused a level deeper
+		_ = p.jails.close()
+		reason = p.tryJail(control, *force, false)
+	}
 	detail := "bound_proc"
-	if steps["proc"] == 0 {
+	if p.jails != nil && p.jails.fresh {
 		detail = "fresh_proc"
 	}
 	if posture.add(layerSpaces, detail, reason) {
@@ -79,6 +83,9 @@ func (p *prober) tryJail(control facts, all inForce, freshProc bool) why {
 		}
 	}
 	if reason := seen.expect("pid", 2); reason != (why{}) { // its supervisor is 1
+		return reason
+	}
+	if reason := seen.expect("proc_self", 2); freshProc && reason != (why{}) {
 		return reason
 	}
 	all.jailed = true

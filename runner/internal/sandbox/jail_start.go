@@ -20,7 +20,7 @@ type jailRequest struct {
 	Arguments, Variables uint32
 	DiskBytes, DiskFiles uint64
 	UID, GID             uint32
-	Born, Reserved       uint32
+	Born, Proc           uint32
 }
 
 // startIn asks a jail for a run and returns its first process: the supervisor, as a process that is not our child. files
@@ -30,6 +30,9 @@ func startIn(j *heldJail, spec Spec, files []*os.File, p *pipes, g *group, joins
 	head := jailRequest{
 		Arguments: uint32(len(spec.Argv)), Variables: uint32(len(spec.Env)), DiskBytes: spec.Limits.DiskBytes,
 		DiskFiles: uint64(spec.Limits.DiskFiles), UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
+	}
+	if j.freshProc {
+		head.Proc = 1
 	}
 	if g != nil {
 		files = append(files, g.folder)

@@ -33,7 +33,7 @@ enum { FD_DOOR = 3, MOST_FDS = 6, MOST_TEXT = 64 * 1024, MOST_STRINGS = 512, AWA
 struct request {
 	uint32_t arguments, variables;
 	uint64_t disk_bytes, disk_files;
-	uint32_t uid, gid, born, reserved; /* born: in the cgroup; else the shim joins it */
+	uint32_t uid, gid, born, proc; /* born: in the cgroup; else the shim joins it. proc: mount one of its own */
 };
 
 static struct {
@@ -73,7 +73,7 @@ static void unpack(char ***arguments)
 	char *at = message.text, *end = message.text + sizeof message.text;
 	uint32_t n = 2 + r->arguments + r->variables, to = 0;
 
-	if (n > MOST_STRINGS || r->arguments < 1 || r->reserved) {
+	if (n > MOST_STRINGS || r->arguments < 1) {
 		errno = EBADMSG;
 		fail("request");
 	}
@@ -180,6 +180,9 @@ static void enter(char ***arguments)
 		attend(first);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) || setsid() < 0)
 		fail("pdeathsig");
+	/* From within the namespace, or it would be the jail's: other runs of the skill are in that one. */
+	if (message.head.proc && mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
+		fail("mount_proc");
 	report_born();
 }
 

@@ -65,13 +65,21 @@ static int oom_score_adj(void)
 	return atoi(text);
 }
 
+/* Our number as /proc has it: in a PID namespace of our own another one, unless /proc is that namespace's too. */
+static int proc_self(void)
+{
+	char text[32] = "";
+
+	return readlink("/proc/self", text, sizeof text - 1) < 0 ? -1 : atoi(text);
+}
+
 static int attempts(const char *canary, const char *name)
 {
 	struct rlimit files = {0, 0};
 
 	getrlimit(RLIMIT_NOFILE, &files);
 	printf("no_new_privs %d\n", prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0));
-	printf("pid %d\n", getpid());
+	printf("pid %d\nproc_self %d\n", getpid(), proc_self());
 	printf("open_files %llu\n", (unsigned long long)files.rlim_max);
 	printf("oom_score_adj %d\n", oom_score_adj());
 	printf("read_outside %d\n", outcome(open(canary, O_RDONLY | O_CLOEXEC)));
