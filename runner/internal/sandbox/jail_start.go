@@ -87,7 +87,7 @@ func receiveBirth(status *os.File) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	record, control := make([]byte, 1), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
+	record, control := make([]byte, bornRecord), make([]byte, unix.CmsgSpace(unix.SizeofUcred))
 	var n, extra int
 	var received error
 	err = raw.Read(func(fd uintptr) bool {
@@ -99,9 +99,9 @@ func receiveBirth(status *os.File) (int, error) {
 		return 0, fmt.Errorf("%w: the jail did not start it: %w", ErrConfine, err)
 	case n == 0:
 		return 0, fmt.Errorf("%w: the jail has ended", ErrConfine)
-	case record[0] != recordBorn:
+	case n < bornRecord || record[0] != recordBorn:
 		rest := readCapped(status, 4096, func() {})
-		told, err := parseReport(append(record, rest...))
+		told, err := parseReport(append(record[:n], rest...))
 		return 0, errors.Join(err, &stepError{told.fault, told.errno})
 	}
 	messages, err := unix.ParseSocketControlMessage(control[:extra])

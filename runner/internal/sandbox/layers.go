@@ -138,7 +138,7 @@ func (p *prober) trySeccomp(control facts, force *inForce, posture *Posture) {
 		reason = because(err)
 	}
 	if posture.add(layerSeccomp, "", reason) {
-		force.one, force.many = one, many
+		force.one, force.many, force.cell = one, many, assemble(cellPolicy(on))
 	}
 }
 

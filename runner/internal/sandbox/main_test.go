@@ -67,7 +67,7 @@ func enterNamespaces() int {
 	defer os.RemoveAll(dir)
 	binary, shim, profile := filepath.Join(dir, "sandbox.test"), filepath.Join(dir, "shim"), filepath.Join(dir, "cover")
 	self, err := os.ReadFile("/proc/self/exe")
-	build := exec.Command("shim/build.sh", shim)
+	build := exec.Command("sh", "-c", `shim/build.sh "$0" && cell/build.sh "$1"`, shim, shim+".so")
 	build.Stdout, build.Stderr = os.Stdout, os.Stderr
 	err = errors.Join(err, os.Chmod(dir, 0o755), os.WriteFile(binary, self, 0o755), build.Run())
 	err = errors.Join(err, os.WriteFile(profile, nil, 0o600), os.Chown(profile, testUID, testUID))

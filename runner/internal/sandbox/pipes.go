@@ -15,12 +15,17 @@ type pipes struct {
 }
 
 func openPipes(stdin []byte, jailed bool) (*pipes, error) {
-	p := &pipes{}
 	input, err := filledPipe(stdin)
 	if err != nil {
 		return nil, err
 	}
-	p.child = append(p.child, input)
+	return openOutputs(input, jailed)
+}
+
+// openOutputs adds the others; what it is given is closed with the child's ends.
+func openOutputs(input *os.File, jailed bool) (*pipes, error) {
+	p := &pipes{child: []*os.File{input}}
+	var err error
 	for _, ours := range []**os.File{&p.stdout, &p.stderr, &p.status} {
 		var theirs *os.File
 		open := outputPipe

@@ -19,6 +19,8 @@ const (
 	planSupervise = 1 << 3
 	planCgroup    = 1 << 4
 	planJail      = 1 << 5
+	planCell      = 1 << 6
+	planFork      = 1 << 7
 )
 
 // plan is everything that the shim needs beside argv, environment and working folder, which come by exec.
@@ -73,12 +75,14 @@ func (p plan) encode() []byte {
 // inForce is what the probes found, in the form in which plans are made of it.
 type inForce struct {
 	oom      bool
+	forked   bool   // for a run in a cell
 	landlock rights // zero without Landlock
 	system   []grant
 	jailed   bool              // the run is in namespaces of its own
 	joins    bool              // the shim enters the run's cgroup, see cgroups.joins
 	one      []unix.SockFilter // nil without seccomp: for runs with one process
 	many     []unix.SockFilter // and with several
+	cell     []unix.SockFilter // for cells, below that of their runs
 }
 
 // planFor is the plan of one run: exactly the layers in force, so that the shim fails when one of them is missing.
@@ -86,6 +90,9 @@ func (f inForce) planFor(spec Spec) (plan, error) {
 	p := plan{processes: uint32(spec.Limits.Processes), rlimits: spec.Limits.rlimits()}
 	if f.oom {
 		p.flags |= planOOM
+	}
+	if f.forked {
+		p.flags |= planFork
 	}
 	if spec.Limits.Processes > 1 {
 		p.flags |= planSupervise

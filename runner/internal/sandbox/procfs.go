@@ -103,3 +103,12 @@ func cpuFields(pid int, wanted ...int) time.Duration {
 	}
 	return sum
 }
+
+// threads of a process; 0 when it has ended.
+func threads(pid int) int {
+	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+	return len(entries)
+}
+
+// proportional is the memory of a process, in bytes; pages that others share count in parts.
+func proportional(pid int) uint64 { return kilobytes(pid, "smaps_rollup", "Pss:", "SwapPss:") }

@@ -23,6 +23,7 @@ type landlocked struct {
 	force   inForce
 	posture Posture
 	plans   planCache
+	forks   planCache // of runs in cells
 	oom     oomKills
 	cgroups *cgroups // nil where that layer is not in force
 	jails   *jails   // likewise
@@ -48,6 +49,11 @@ func (s *landlocked) run(ctx context.Context, spec Spec) (Exit, *run, error) {
 	if err != nil {
 		return Exit{}, nil, err
 	}
+	return s.finish(ctx, r)
+}
+
+// finish attends a started run to its end.
+func (s *landlocked) finish(ctx context.Context, r *run) (Exit, *run, error) {
 	watching, unwatch := context.WithCancel(context.Background())
 	go r.watch.run(watching)
 	state, err := r.attend(ctx)
@@ -55,6 +61,7 @@ func (s *landlocked) run(ctx context.Context, spec Spec) (Exit, *run, error) {
 	r.overMemory, r.crowded = r.group.outOfMemory(), r.group.crowded()
 	err = errors.Join(err, r.group.close()) // first: what is left would hold the pipes
 	output := r.collect()
+	output.status = append(r.told, output.status...)
 	err = errors.Join(err, r.pipes.close())
 	if err != nil {
 		r.leaveJail(false)
@@ -73,14 +80,16 @@ func (s *landlocked) run(ctx context.Context, spec Spec) (Exit, *run, error) {
 type run struct {
 	spec    Spec
 	process *os.Process
-	jailed  bool // process is not our child: see leave
+	jailed  bool   // process is not our child: see leave
+	forked  bool   // by a cell
+	told    []byte // what the status pipe said before
 
 	leaveJail func(works bool)
 	watch     *watch
 	pipes     *pipes
 	begin     time.Time
 	wall      time.Duration
-	ownPeak   int64 // our own memory at its highest, in KiB, before the start
+	ownPeak   int64 // our own memory at its highest, in KiB, before the start; 0 for a fork of a cell, which does not inherit it
 
 	group               *group // nil without that layer
 	overMemory, crowded bool   // what its counters said at the end
@@ -103,10 +112,8 @@ func (s *landlocked) start(spec Spec) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{
-		spec: spec, jailed: s.jails != nil, leaveJail: func(bool) {}, pipes: p, begin: time.Now(), ownPeak: ownPeak(), stopped: map[Cause]bool{},
-		stdout: make(chan []byte, 1), stderr: make(chan *clip, 1), tooMuch: make(chan struct{}),
-	}
+	r := newRun(spec, p)
+	r.jailed, r.ownPeak = s.jails != nil, ownPeak()
 	c := p.child
 	if s.cgroups != nil {
 		if r.group, err = s.cgroups.make(spec.Limits); err != nil {
@@ -120,6 +127,20 @@ func (s *landlocked) start(spec Spec) (*run, error) {
 		r.leaveJail(false)
 		return nil, errors.Join(err, r.process.Kill(), p.close(), r.group.close())
 	}
+	r.follow()
+	return r, nil
+}
+
+func newRun(spec Spec, p *pipes) *run {
+	return &run{
+		spec: spec, leaveJail: func(bool) {}, pipes: p, begin: time.Now(), stopped: map[Cause]bool{},
+		stdout: make(chan []byte, 1), stderr: make(chan *clip, 1), tooMuch: make(chan struct{}),
+	}
+}
+
+// follow reads what the started process writes.
+func (r *run) follow() {
+	p, spec := r.pipes, r.spec
 	r.watch = newWatch(r.process.Pid, spec, r.group, r.supervised())
 	go func() {
 		r.stdout <- readCapped(p.stdout, spec.Limits.StdoutBytes, func() {
@@ -128,7 +149,6 @@ func (s *landlocked) start(spec Spec) (*run, error) {
 		})
 	}()
 	go func() { r.stderr <- readStderr(p.stderr, spec.Limits.StderrBytes, spec.OnStderr, r.begin) }()
-	return r, nil
 }
 
 // launch starts the shim as our child, or a run in a jail.
@@ -243,6 +263,8 @@ func (r *run) exit(state *os.ProcessState, out output, oomKill func() bool) (Exi
 	switch {
 	case told.fault != "":
 		return Exit{}, &stepError{told.fault, told.errno}
+	case r.forked && !told.started && !stoppedByUs:
+		return Exit{}, fmt.Errorf("%w: %s", errNotStarted, state)
 	case !told.ready && !stoppedByUs:
 		return Exit{}, fmt.Errorf("%w: the shim ended early: %s", ErrConfine, state)
 	case r.supervised() && told.ended == nil && !r.overMemory && (told.ready || !stoppedByUs):
@@ -253,7 +275,7 @@ func (r *run) exit(state *os.ProcessState, out output, oomKill func() bool) (Exi
 		e.oomKill = func() bool { return r.overMemory }
 	}
 	e.crowded = r.crowded && r.spec.Limits.Processes > 1 // threads alone end in the script's own error
-	exit := Exit{Stdout: out.stdout, Wall: r.wall, CPU: cpuTime(usage), MaxRSSBytes: r.peak(usage, <-r.watch.peak)}
+	exit := Exit{Warm: r.forked, Stdout: out.stdout, Wall: r.wall, CPU: cpuTime(usage), MaxRSSBytes: r.peak(usage, <-r.watch.peak)}
 	if s := told.ended; s != nil {
 		e.wait, e.leader, e.crowded = syscall.WaitStatus(s.Wait), microseconds(s.LeaderCPU), e.crowded || s.Flags&endCrowded != 0
 		e.full = s.Flags&endFull != 0

@@ -6,7 +6,7 @@ import (
 )
 
 // Sandbox starts one program in a fresh confinement and reports how it ended. Implementations: New (tier
-// landlock, cold). Cells and warm starts come as further implementations of this interface.
+// landlock, cold) and WithCells around it.
 type Sandbox interface {
 	// Run starts the program and waits until it and all that it started are gone. A non-nil error is our own
 	// failure (outcome sandbox_error); how the program ended is in Exit. When ctx ends, the run is killed and
@@ -25,6 +25,15 @@ type Spec struct {
 	Readable []string // files and folders that it may read beside the system's: the skill's snapshot
 	Limits   Limits
 	OnStderr func(line string, at time.Duration) // optional; complete lines, in order, from one goroutine
+	Warm     *Warm                               // optional: may be forked from a cell; a sandbox without cells starts it cold
+}
+
+// Warm says how a cell gets ready for a run. It is for one process of Python whose Argv is the interpreter, -E -s -B and
+// the script; anything else is started cold.
+type Warm struct {
+	Skill   string                 // runs of one skill share a cell
+	Modules []string               // what the cell imports: nothing of the skill itself
+	Text    func() ([]byte, error) // the script's bytes, verified; asked for once per cell
 }
 
 // Limits of one run. The zero value of a field is not "no limit": Run refuses a Spec with a zero limit.
@@ -81,6 +90,7 @@ type Exit struct {
 	Wall            time.Duration // from the start of the process to the end of the last one
 	CPU             time.Duration // user and system, of the run and all its children
 	MaxRSSBytes     int64         // 0 when it cannot be told (see peak in exit.go)
+	Warm            bool          // forked from a cell
 	Layers          []string      // the layers in force for this run, as in Posture
 }
 

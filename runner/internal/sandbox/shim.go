@@ -22,6 +22,11 @@ func checkShim(path string) error {
 	if info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
 		return fmt.Errorf("%w: %s changes its user", ErrShim, path)
 	}
+	return checkOwner(path, info)
+}
+
+// checkOwner wants the file and its folder to be ours or root's, and writable by nobody else.
+func checkOwner(path string, info os.FileInfo) error {
 	folder, err := os.Stat(filepath.Dir(path))
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrShim, err)

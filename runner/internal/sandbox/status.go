@@ -12,11 +12,15 @@ import (
 
 // Records of the status pipe: shim/status.c writes them and says what they mean.
 const (
-	recordBorn   = 'P'
-	recordFailed = 'E'
-	recordReady  = 'K'
-	recordEnded  = 'R'
+	recordFailed  = 'E'
+	recordBorn    = 'P'
+	recordReady   = 'K'
+	recordStarted = 'S'
+	recordEnded   = 'R'
 )
+
+// bornRecord is the length of a record of that kind: with a number.
+const bornRecord = 5
 
 // Why a supervisor ended the run by itself (shim/supervise.c).
 const (
@@ -38,10 +42,11 @@ type supervised struct {
 
 // report is the content of one status pipe.
 type report struct {
-	ready bool   // every layer was on; execve came next
-	fault string // the step and what it answered, when one failed
-	errno syscall.Errno
-	ended *supervised
+	ready   bool   // every layer was on; execve came next
+	started bool   // of a cell's run: the script came next
+	fault   string // the step and what it answered, when one failed
+	errno   syscall.Errno
+	ended   *supervised
 }
 
 // parseReport reads the records. What it does not know makes the run a failure of ours: it is never taken for success.
@@ -52,6 +57,14 @@ func parseReport(b []byte) (report, error) {
 		case recordReady:
 			r.ready = true
 			b = b[1:]
+		case recordStarted:
+			r.started = true
+			b = b[1:]
+		case recordBorn:
+			if len(b) < bornRecord {
+				return r, fmt.Errorf("%w: half a birth record", ErrConfine)
+			}
+			b = b[bornRecord:]
 		case recordFailed:
 			line, rest, found := bytes.Cut(b[1:], []byte{'\n'})
 			if !found {

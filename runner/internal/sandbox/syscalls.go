@@ -226,3 +226,16 @@ func policy(on terms) map[string]rule {
 	}
 	return rules
 }
+
+// cellPolicy is the filter of a cell. It stays in force below that of each run, so it allows what any run may do, and
+// what it takes to fork and to put a run's own confinement on. Two filters that both answer with an errno give that of
+// the newer one: the answer to socket shows a run whether its own filter is on (cell/run.c).
+func cellPolicy(on terms) map[string]rule {
+	on.processes, on.scoped = true, true // it signals nobody; a run's filter says whom it may signal
+	rules := policy(on)
+	for _, name := range []string{"landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "seccomp", "prctl"} {
+		rules[name] = rule{then: allow}
+	}
+	rules["socket"] = rule{then: refuse(unix.EACCES)}
+	return rules
+}

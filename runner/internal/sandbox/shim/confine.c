@@ -118,6 +118,8 @@ static void filter_calls(const struct plan *plan)
  */
 static void read_back(const struct plan *plan)
 {
+	int answer = plan->head.flags & PLAN_CELL ? EACCES : EPERM;
+
 	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
 		not_in_force("no_new_privs");
 	if (plan->head.flags & PLAN_LANDLOCK && plan->head.fs)
@@ -126,7 +128,7 @@ static void read_back(const struct plan *plan)
 	if (plan->head.flags & PLAN_SECCOMP) {
 		if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER)
 			not_in_force("seccomp");
-		if (socket(AF_UNIX, SOCK_STREAM, 0) != -1 || errno != EPERM)
+		if (socket(AF_UNIX, SOCK_STREAM, 0) != -1 || errno != answer)
 			not_in_force("seccomp");
 	}
 }
@@ -140,6 +142,9 @@ void confine(const struct plan *plan)
 		drop_capabilities();
 	if (plan->head.flags & PLAN_LANDLOCK)
 		landlock_confine(plan);
+	/* What execve does for the others. The watch reads its /proc; Landlock keeps other runs from doing so. */
+	if (plan->head.flags & PLAN_FORK && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0))
+		fail("dumpable");
 	if (plan->head.flags & PLAN_SECCOMP)
 		filter_calls(plan); /* last: it refuses the calls that the other layers need */
 	read_back(plan);

@@ -29,7 +29,9 @@ enum {
 	PLAN_SUPERVISE = 1 << 3,
 	PLAN_CGROUP = 1 << 4,
 	PLAN_JAIL = 1 << 5,
-	PLAN_KNOWN = PLAN_OOM | PLAN_LANDLOCK | PLAN_SECCOMP | PLAN_SUPERVISE | PLAN_CGROUP | PLAN_JAIL,
+	PLAN_CELL = 1 << 6, /* its filter answers EACCES to socket(2), not EPERM: see ../cell/run.c */
+	PLAN_FORK = 1 << 7, /* of a cell: no execve follows */
+	PLAN_KNOWN = PLAN_OOM | PLAN_LANDLOCK | PLAN_SECCOMP | PLAN_SUPERVISE | PLAN_CGROUP | PLAN_JAIL | PLAN_CELL | PLAN_FORK,
 };
 
 /* The plan: header, rlimits, filters, then paths. Little-endian, every part a multiple of 8 bytes. plan.go writes it. */
@@ -66,6 +68,7 @@ _Noreturn void fail_at(const char *step, const char *detail);
 void report_failure(const char *step);
 void report_born(void);
 void report_ready(void);
+void report_started(void);
 void report_end(int status, uint32_t flags, uint64_t leader_cpu_us);
 
 /* plan.c */
@@ -80,13 +83,15 @@ void landlock_confine(const struct plan *plan);
 int landlock_scope_only(uint64_t scoped);
 
 /* shim.c, jail.c */
-void close_from(unsigned int first);
 void join_cgroup(void);
 void jail(char ***arguments);
 
 /* supervise.c, descend.c */
 void supervise(const struct plan *plan);
 int descendants(pid_t *pids, int max);
+
+/* close.c */
+void close_from(unsigned int first);
 
 /* probe.c */
 int probe(int argc, char **argv);

@@ -2,11 +2,13 @@
  * The status pipe: what the parent is told. Records, each one write(2) below PIPE_BUF and therefore whole (pipe(7)):
  *
  *   'E' step ' ' errno '\n'    a step failed, the program was not started
- *   'P'                        a run in a jail is born; the socket adds the number of its PID 1
- *   'K'                        every layer is on and was read back; execve comes next
+ *   'P' pid                    a run that a cell or a jail forked is born: its own number, as 4 bytes. Where that is one of
+ *                              a namespace (a jail), the socket adds the number that we know it by
+ *   'K'                        every layer is on and was read back; execve comes next, or the gate of the cell
+ *   'S'                        a run that a cell forked: the gate is open, the script's first line comes next
  *   'R' struct end             the supervisor: the run is over and swept
  *
- * The pipe is close-on-exec, so nothing that a script does can forge a record.
+ * The pipe is close-on-exec, and a cell's run closes it before its script, so nothing that a script does can forge a record.
  */
 #include "shim.h"
 
@@ -56,14 +58,24 @@ void fail(const char *step)
 	fail_at(step, "");
 }
 
-void report_born(void)
-{
-	put("P", 1);
-}
-
 void report_ready(void)
 {
 	put("K", 1);
+}
+
+void report_born(void)
+{
+	struct born {
+		char tag;
+		uint32_t pid;
+	} __attribute__((packed)) born = {'P', (uint32_t)getpid()};
+
+	put(&born, sizeof born);
+}
+
+void report_started(void)
+{
+	put("S", 1);
 }
 
 static uint64_t microseconds(struct timeval t)

@@ -1,0 +1,110 @@
+/* The module as Python sees it, and the loop. */
+#include "cell.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct parts parts;
+
+/* The runner reads the cell's stderr and logs it. */
+_Noreturn void give_up(const char *what)
+{
+	if (PyErr_Occurred())
+		PyErr_Print();
+	fprintf(stderr, "cell: %s\n", what);
+	_exit(1);
+}
+
+static void must(PyObject *answer, const char *what)
+{
+	if (!answer)
+		give_up(what);
+	Py_DECREF(answer);
+}
+
+static void import_modules(struct message *message)
+{
+	must(PyObject_CallFunction(parts.import, "y#", message->text + 1, (Py_ssize_t)(message->length - 1)), "import");
+	acknowledge('I');
+}
+
+static void compile_script(struct message *message)
+{
+	if (message->count != 1)
+		give_up("compile request");
+	must(PyObject_CallFunction(parts.compile, "yi", message->text + 1, message->fds[0]), "compile");
+	acknowledge('C');
+}
+
+static void fork_run(struct message *message)
+{
+	const char *path = message->text + 1, *folder = path + strlen(path) + 1;
+	pid_t pid;
+
+	if (message->count != RUN_FDS || folder >= message->text + message->length)
+		give_up("fork request");
+	PyOS_BeforeFork();
+	pid = fork_sibling();
+	if (pid == 0)
+		live(message, path, folder);
+	PyOS_AfterFork_Parent();
+	if (pid < 0)
+		give_up("clone");
+}
+
+/*
+ * serve never returns. It is called as sys.excepthook, and for that reason only: the exception that zygote.py raised has
+ * unwound its frames, so that a script that is run from here finds no frame of ours below its own.
+ */
+static PyObject *serve(PyObject *self, PyObject *args)
+{
+	static struct message message;
+
+	(void)self;
+	(void)args;
+	PySys_SetObject("excepthook", PySys_GetObject("__excepthook__"));
+	find_thread_pointer();
+	while (receive(&message)) {
+		switch (message.text[0]) {
+		case 'I':
+			import_modules(&message);
+			break;
+		case 'C':
+			compile_script(&message);
+			break;
+		case 'F':
+			fork_run(&message);
+			break;
+		default:
+			give_up("unknown request");
+		}
+		close_all(&message);
+	}
+	_exit(0);
+}
+
+static PyObject *use(PyObject *self, PyObject *args)
+{
+	(void)self;
+	if (!PyArg_ParseTuple(args, "OOOO", &parts.import, &parts.compile, &parts.become, &parts.enter))
+		return NULL;
+	Py_INCREF(parts.import);
+	Py_INCREF(parts.compile);
+	Py_INCREF(parts.become);
+	Py_INCREF(parts.enter);
+	Py_RETURN_NONE;
+}
+
+static PyMethodDef methods[] = {
+	{"use", use, METH_VARARGS, NULL},
+	{"serve", serve, METH_VARARGS, NULL},
+	{NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "xraycell", NULL, -1, methods, NULL, NULL, NULL, NULL};
+
+PyMODINIT_FUNC PyInit_xraycell(void)
+{
+	return PyModule_Create(&module);
+}

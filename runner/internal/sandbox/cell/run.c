@@ -1,0 +1,166 @@
+/* One run, from the fork to its end. Until report_started no line of the script has run. */
+#include "cell.h"
+#include "../shim/shim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+/* Descriptors 0 to 5 in the order of the message. They are moved away first, so that none is overwritten before its
+ * turn. The control socket was 0 and is gone with that; whatever a module holds open goes too. */
+static void take_places(const int *fds)
+{
+	enum { AWAY = 32 };
+
+	for (int i = 0; i < RUN_FDS; i++)
+		if (fcntl(fds[i], F_DUPFD_CLOEXEC, AWAY) < 0)
+			_exit(EXIT_SHIM); /* there is no status pipe yet: the runner sees its end */
+	for (int i = 0; i < RUN_FDS; i++)
+		if (dup2(AWAY + i, i) < 0)
+			_exit(EXIT_SHIM);
+	close_from(FD_GATE + 1);
+}
+
+/* The runner's thread that started the cell is our parent too, and never ends before the runner. When it has gone
+ * already, the gate says so. */
+static void die_with_runner(void)
+{
+	if (setsid() < 0)
+		fail("setsid");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
+		fail("pdeathsig");
+}
+
+static int may_list_neighbours(void)
+{
+	int fd = open("..", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/*
+ * The cell is confined itself, so a refusal proves nothing about what comes on top, unless the cell is allowed it. So it
+ * may list the folder of the working folders, which a run may not, and its filter answers EACCES to socket(2), where
+ * that of a run answers EPERM (confine reads that back; cells.go has both).
+ */
+static void narrow(const struct plan *plan)
+{
+	int landlocked = plan->head.flags & PLAN_LANDLOCK && plan->head.fs;
+
+	if (landlocked && !may_list_neighbours())
+		fail("cell_landlock");
+	confine(plan);
+	if (landlocked && (may_list_neighbours() || errno != EACCES)) {
+		errno = ENOTSUP;
+		fail_at("read_back", "landlock of a run");
+	}
+}
+
+/* Waits for the runner to open the gate. Its end without a word means that this run is not wanted any more. */
+static PyObject *wait_at_gate(void)
+{
+	static char text[4096];
+	ssize_t length;
+
+	do
+		length = read(FD_GATE, text, sizeof text);
+	while (length < 0 && errno == EINTR);
+	if (length <= 0)
+		_exit(0);
+	close(FD_GATE);
+	return PyBytes_FromStringAndSize(text, length);
+}
+
+static PyObject *ask(PyObject *part, const char *name, PyObject *argument)
+{
+	PyObject *answer = argument ? PyObject_CallFunctionObjArgs(part, argument, NULL) : NULL;
+
+	if (!answer) {
+		PyErr_Print();
+		errno = ECANCELED;
+		fail(name);
+	}
+	return answer;
+}
+
+static void flush(const char *name)
+{
+	PyObject *type, *value, *trace, *stream, *done = NULL;
+
+	PyErr_Fetch(&type, &value, &trace);
+	stream = PySys_GetObject(name);
+	if (stream)
+		done = PyObject_CallMethod(stream, "flush", NULL);
+	if (!done)
+		PyErr_Clear();
+	Py_XDECREF(done);
+	PyErr_Restore(type, value, trace);
+}
+
+static void forget(PyObject *globals, const char *name)
+{
+	if (PyDict_DelItemString(globals, name))
+		PyErr_Clear();
+}
+
+/* What the interpreter's main does with a script, step by step (pythonrun.c, main.c): what it prints for an exception,
+ * how it leaves for SystemExit, when it flushes, and that an interrupt ends it by the signal. */
+static _Noreturn void run(PyObject *code, PyObject *globals, const char *path)
+{
+	PyObject *result = NULL;
+	int status = 0, interrupted = 0;
+
+	if (PyBytes_Check(code)) /* it warns or fails at being compiled, and says so here */
+		code = Py_CompileString(PyBytes_AsString(code), path, Py_file_input);
+	if (code)
+		result = PyEval_EvalCode(code, globals, globals);
+
+	flush("stderr");
+	flush("stdout");
+	if (!result) {
+		interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
+		PyErr_Print(); /* does not return for SystemExit */
+		status = 1;
+	}
+	Py_XDECREF(result);
+	forget(globals, "__file__");
+	forget(globals, "__cached__");
+	if (interrupted && Py_FinalizeEx() == 0) {
+		signal(SIGINT, SIG_DFL);
+		kill(getpid(), SIGINT);
+	}
+	Py_Exit(status);
+	__builtin_unreachable();
+}
+
+_Noreturn void live(struct message *message, const char *path, const char *folder)
+{
+	PyObject *script, *code, *globals;
+	struct plan plan;
+
+	take_places(message->fds);
+	report_born();
+	die_with_runner();
+	load_plan(&plan);
+	if (!(plan.head.flags & PLAN_FORK) || plan.head.flags & PLAN_SUPERVISE) {
+		errno = EINVAL;
+		fail("plan of another start");
+	}
+	if (chdir(folder))
+		fail_at("chdir", folder);
+	PyOS_AfterFork_Child();
+	script = ask(parts.become, "become", PyBytes_FromString(path));
+	narrow(&plan);
+	report_ready();
+	Py_DECREF(ask(parts.enter, "enter", wait_at_gate()));
+	if (!PyArg_ParseTuple(script, "OO", &code, &globals))
+		fail("become");
+	report_started();
+	close(FD_STATUS);
+	run(code, globals, path);
+}

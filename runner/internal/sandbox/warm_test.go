@@ -1,0 +1,117 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// warmed is a sandbox with cells, and what one test needs to use it. What a cell does in the background is waited for
+// with settle, so that no test depends on time.
+type warmed struct {
+	*Cells
+	root string
+	logs *logs
+}
+
+func warmBox(t testing.TB) *warmed { return warmBoxOn(t, full(t)) }
+
+func warmBoxOn(t testing.TB, cold Sandbox) *warmed {
+	t.Helper()
+	root, written := privateFolder(t), &logs{}
+	w, err := WithCells(cold, CellConfig{Library: os.Getenv(envShim) + ".so", Root: root, Budget: 1 << 30, Log: written.add})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+		left, err := filepath.Glob(root + "/*")
+		if err != nil || len(left) > 0 {
+			t.Errorf("left behind: %v %v", left, err)
+		}
+		if t.Failed() {
+			t.Log(written.String())
+		}
+	})
+	return &warmed{w, root, written}
+}
+
+// settle waits until all cells and forks that were asked for are there.
+func (w *warmed) settle() { w.working.Wait() }
+
+// spec is a run of a script that lies in a folder of its own, as a skill's does.
+func (w *warmed) spec(t testing.TB, text string, modules ...string) Spec {
+	t.Helper()
+	folder := privateFolder(t)
+	path := filepath.Join(folder, "script.py")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := base(t, python3, "-E", "-s", "-B", path)
+	s.Readable = []string{folder}
+	s.Warm = &Warm{Skill: folder, Modules: modules, Text: func() ([]byte, error) { return []byte(text), nil }}
+	return w.again(t, s)
+}
+
+// again gives the same run a new folder.
+func (w *warmed) again(t testing.TB, s Spec) Spec {
+	t.Helper()
+	dir, err := os.MkdirTemp(w.root, "run-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	s.Dir = dir
+	s.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + dir, "LC_ALL=C.UTF-8", "TZ=UTC"}
+	return s
+}
+
+// run is one run that must be warm or cold.
+func (w *warmed) run(t testing.TB, s Spec, warm bool) Exit {
+	t.Helper()
+	exit, err := w.Run(t.Context(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if exit.Warm != warm {
+		t.Fatalf("warm is %t, wanted %t; %s", exit.Warm, warm, w.logs)
+	}
+	_ = os.RemoveAll(s.Dir)
+	return exit
+}
+
+// both runs it cold and then warm.
+func (w *warmed) both(t testing.TB, s Spec) (cold, warm Exit) {
+	t.Helper()
+	cold = w.run(t, s, false)
+	w.settle()
+	return cold, w.run(t, w.again(t, s), true)
+}
+
+type logs struct{ lines []string }
+
+func (l *logs) add(message string, attributes ...any) {
+	l.lines = append(l.lines, strings.TrimSpace(message+" "+fmt.Sprintln(attributes...)))
+}
+
+func (l *logs) String() string { return strings.Join(l.lines, "\n") }
+
+func TestWarmRunAnswers(t *testing.T) {
+	w := warmBox(t)
+	s := w.spec(t, "import sys, json\nprint(json.dumps(json.load(sys.stdin)['a'] + 1))\n", "json")
+	s.Stdin = []byte(`{"a": 41}`)
+	cold, warm := w.both(t, s)
+	if string(cold.Stdout) != "42\n" || string(warm.Stdout) != "42\n" || warm.Cause != Exited || warm.ExitCode != 0 {
+		t.Errorf("cold %+v\nwarm %+v", cold, warm)
+	}
+	began := time.Now()
+	for range 20 {
+		w.run(t, w.again(t, s), true)
+	}
+	t.Logf("%s a run", time.Since(began)/20)
+}

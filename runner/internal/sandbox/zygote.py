@@ -1,0 +1,85 @@
+"""The Python part of a cell (cell/cell.h), executed in a namespace of its own by cells.go.
+
+Nothing here may change what a script sees: no module is imported that a cold start would not have, beside those of the
+skill, and no name is left behind. `become` and `enter` run in the fork, before the script.
+"""
+
+import os
+import posix
+import sys
+from _frozen_importlib import ModuleSpec
+from _frozen_importlib_external import ExtensionFileLoader, SourceFileLoader
+from _imp import create_dynamic, exec_dynamic
+
+
+def load(path):
+    module = create_dynamic(ModuleSpec("xraycell", ExtensionFileLoader("xraycell", path), origin=path))
+    exec_dynamic(module)
+    return module
+
+
+codes = {}  # by path; a script that is not here is compiled in its run, where its warnings and errors belong
+
+
+def import_modules(names):
+    """Imports what is there. What is not, or fails, is left to the run, which may have a way without it."""
+    import gc
+
+    for name in os.fsdecode(names).split("\0"):
+        try:
+            __import__(name)
+        except Exception:
+            pass
+    gc.collect()
+    gc.freeze()  # the collector of a run need not touch, and so copy, what is shared
+
+
+def compile_script(path, descriptor):
+    """Compiles, once for all runs; a script that warns or fails at that must say so in each."""
+    import warnings
+
+    with open(descriptor, "rb", closefd=False) as source:
+        source.seek(0)  # it stands where the runner stopped writing
+        text = source.read()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            code = compile(text, os.fsdecode(path), "exec", dont_inherit=True)
+        except Exception:
+            code = None
+    codes[path] = text, code
+
+
+def become(path):
+    """Makes this process look like a cold start of the script. Returns its code, or its text where it has none, and the
+    namespace of __main__."""
+    text, code = codes[path]
+    path = os.fsdecode(path)
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        sys.__dict__.pop(name, None)
+    sys.argv[:] = [path]
+    sys.orig_argv[:] = [*sys.orig_argv[:4], path]
+    sys.path.insert(0, os.path.dirname(path))
+    names = sys.modules["__main__"].__dict__
+    names.clear()
+    names.update(
+        __name__="__main__", __doc__=None, __package__=None, __loader__=SourceFileLoader("__main__", path), __spec__=None,
+        __annotations__={}, __builtins__=sys.modules["builtins"], __file__=path, __cached__=None,
+    )
+    return code or text, names
+
+
+def enter(environment):
+    os.environ.clear()
+    posix.environ.clear()
+    for entry in environment.split(b"\0"):
+        name, _, value = entry.partition(b"=")
+        posix.environ[name] = value
+        os.environb[name] = value
+
+
+cell = load(sys.argv[1])
+cell.use(import_modules, compile_script, become, enter)
+del sys.path[0]  # the working folder, which -c puts there
+sys.excepthook = cell.serve
+raise RuntimeError
