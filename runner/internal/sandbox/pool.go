@@ -132,10 +132,6 @@ func (w *Cells) forkAhead(at *place, own *line, c *cell) {
 	if err != nil {
 		w.lost(own.spec.Warm.Skill, at, c, err)
 	}
-	var size uint64
-	if f != nil {
-		size = proportional(f.process.Pid)
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	own.making--
@@ -144,7 +140,9 @@ func (w *Cells) forkAhead(at *place, own *line, c *cell) {
 	case at.cell != c || w.closed:
 		w.report(f.discard())
 	default:
-		at.fork = max(at.fork, size)
+		if at.fork == 0 {
+			at.fork = proportional(f.process.Pid)
+		}
 		own.waiting = append(own.waiting, f)
 	}
 }

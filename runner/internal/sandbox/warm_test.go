@@ -115,3 +115,28 @@ func TestWarmRunAnswers(t *testing.T) {
 	}
 	t.Logf("%s a run", time.Since(began)/20)
 }
+
+// BenchmarkStart compares the ways to start; A and B alternate, so that a busy machine slows both.
+func BenchmarkStart(b *testing.B) {
+	w := warmBox(b)
+	s := w.spec(b, "import sys, json\nprint(json.dumps(json.load(sys.stdin)['a'] + 1))\n", "json")
+	s.Stdin = []byte(`{"a": 41}`)
+	w.both(b, s)
+	var took, cpu [2]time.Duration
+	for b.Loop() {
+		cold := w.again(b, s)
+		cold.Warm = nil
+		for i, spec := range []Spec{cold, w.again(b, s)} {
+			began := time.Now()
+			exit := w.run(b, spec, i == 1)
+			took[i] += time.Since(began)
+			cpu[i] += exit.CPU
+		}
+		w.settle()
+	}
+	n := float64(b.N) * 1e6
+	b.ReportMetric(float64(took[0])/n, "cold-ms")
+	b.ReportMetric(float64(took[1])/n, "warm-ms")
+	b.ReportMetric(float64(cpu[0])/n, "cold-cpu-ms")
+	b.ReportMetric(float64(cpu[1])/n, "warm-cpu-ms")
+}

@@ -51,9 +51,8 @@ def compile_script(path, descriptor):
 
 
 def become(path):
-    """Makes this process look like a cold start of the script. Returns its code, or its text where it has none, and the
-    namespace of __main__."""
-    text, code = codes[path]
+    """Makes this process look like a cold start of the script. Returns its code, or its text where it has none."""
+    text, code = codes.pop(path)
     path = os.fsdecode(path)
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         sys.__dict__.pop(name, None)
@@ -66,7 +65,7 @@ def become(path):
         __name__="__main__", __doc__=None, __package__=None, __loader__=SourceFileLoader("__main__", path), __spec__=None,
         __annotations__={}, __builtins__=sys.modules["builtins"], __file__=path, __cached__=None,
     )
-    return code or text, names
+    return code or text
 
 
 def enter(environment):

@@ -52,4 +52,8 @@ pid_t fork_sibling(void);
 _Noreturn void live(struct message *message, const char *path, const char *folder);
 _Noreturn void give_up(const char *what);
 
+/* script.c */
+void count_modules(void);
+_Noreturn void run_script(PyObject *code, const char *path);
+
 #endif

@@ -88,59 +88,9 @@ static PyObject *ask(PyObject *part, const char *name, PyObject *argument)
 	return answer;
 }
 
-static void flush(const char *name)
-{
-	PyObject *type, *value, *trace, *stream, *done = NULL;
-
-	PyErr_Fetch(&type, &value, &trace);
-	stream = PySys_GetObject(name);
-	if (stream)
-		done = PyObject_CallMethod(stream, "flush", NULL);
-	if (!done)
-		PyErr_Clear();
-	Py_XDECREF(done);
-	PyErr_Restore(type, value, trace);
-}
-
-static void forget(PyObject *globals, const char *name)
-{
-	if (PyDict_DelItemString(globals, name))
-		PyErr_Clear();
-}
-
-/* What the interpreter's main does with a script, step by step (pythonrun.c, main.c): what it prints for an exception,
- * how it leaves for SystemExit, when it flushes, and that an interrupt ends it by the signal. */
-static _Noreturn void run(PyObject *code, PyObject *globals, const char *path)
-{
-	PyObject *result = NULL;
-	int status = 0, interrupted = 0;
-
-	if (PyBytes_Check(code)) /* it warns or fails at being compiled, and says so here */
-		code = Py_CompileString(PyBytes_AsString(code), path, Py_file_input);
-	if (code)
-		result = PyEval_EvalCode(code, globals, globals);
-
-	flush("stderr");
-	flush("stdout");
-	if (!result) {
-		interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt);
-		PyErr_Print(); /* does not return for SystemExit */
-		status = 1;
-	}
-	Py_XDECREF(result);
-	forget(globals, "__file__");
-	forget(globals, "__cached__");
-	if (interrupted && Py_FinalizeEx() == 0) {
-		signal(SIGINT, SIG_DFL);
-		kill(getpid(), SIGINT);
-	}
-	Py_Exit(status);
-	__builtin_unreachable();
-}
-
 _Noreturn void live(struct message *message, const char *path, const char *folder)
 {
-	PyObject *script, *code, *globals;
+	PyObject *code;
 	struct plan plan;
 
 	take_places(message->fds);
@@ -154,13 +104,12 @@ _Noreturn void live(struct message *message, const char *path, const char *folde
 	if (chdir(folder))
 		fail_at("chdir", folder);
 	PyOS_AfterFork_Child();
-	script = ask(parts.become, "become", PyBytes_FromString(path));
+	count_modules();
+	code = ask(parts.become, "become", PyBytes_FromString(path));
 	narrow(&plan);
 	report_ready();
 	Py_DECREF(ask(parts.enter, "enter", wait_at_gate()));
-	if (!PyArg_ParseTuple(script, "OO", &code, &globals))
-		fail("become");
 	report_started();
 	close(FD_STATUS);
-	run(code, globals, path);
+	run_script(code, path);
 }
