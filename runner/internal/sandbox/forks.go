@@ -57,7 +57,7 @@ func (f *fork) request(c *cell, spec Spec, plan *os.File) error {
 	if err != nil {
 		return errors.Join(err, gate.Close())
 	}
-	text := spec.Argv[len(spec.Argv)-1] + "\x00" + f.dir + "\x00"
+	text := spec.Argv[len(spec.Argv)-1] + "\x00" + f.dir + "\x00" + strings.Join(spec.Env, "\x00")
 	child := f.pipes.child
 	err = c.send('F', text, child[0], child[1], child[2], plan, child[3], gate)
 	return errors.Join(err, gate.Close(), f.pipes.closeChild())

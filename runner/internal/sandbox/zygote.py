@@ -4,6 +4,7 @@ Nothing here may change what a script sees: no module is imported that a cold st
 skill, and no name is left behind. `become` and `enter` run in the fork, before the script.
 """
 
+import atexit
 import os
 import posix
 import sys
@@ -51,34 +52,40 @@ def compile_script(path, descriptor):
 
 
 def become(path):
-    """Makes this process look like a cold start of the script. Returns its code, or its text where it has none."""
-    text, code = codes.pop(path)
+    """Makes this process look like a cold start of the script, once for all forks of it in a row: what is written here is
+    shared by them, and each would have to copy it. Returns its code, or its text where it has none."""
+    text, code = codes[path]
     path = os.fsdecode(path)
-    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
-        sys.__dict__.pop(name, None)
     sys.argv[:] = [path]
     sys.orig_argv[:] = [*sys.orig_argv[:4], path]
-    sys.path.insert(0, os.path.dirname(path))
+    sys.path[:] = [os.path.dirname(path), *library]
     names = sys.modules["__main__"].__dict__
     names.clear()
     names.update(
         __name__="__main__", __doc__=None, __package__=None, __loader__=SourceFileLoader("__main__", path), __spec__=None,
         __annotations__={}, __builtins__=sys.modules["builtins"], __file__=path, __cached__=None,
     )
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        sys.__dict__.pop(name, None)
     return code or text
 
 
 def enter(environment):
-    os.environ.clear()
+    """The run's environment, in its order, in place of the cell's."""
+    entries = [entry.partition(b"=") for entry in environment.split(b"\0")]
+    for name in posix.environ.keys() - {name for name, _, _ in entries}:
+        posix.unsetenv(name)
+    data = os.environ._data  # os.environ itself would encode and decode each of them
+    data.clear()
     posix.environ.clear()
-    for entry in environment.split(b"\0"):
-        name, _, value = entry.partition(b"=")
-        posix.environ[name] = value
-        os.environb[name] = value
+    for name, _, value in entries:
+        posix.putenv(name, value)
+        posix.environ[name] = data[name] = value
 
 
 cell = load(sys.argv[1])
-cell.use(import_modules, compile_script, become, enter)
-del sys.path[0]  # the working folder, which -c puts there
+cell.use(import_modules, compile_script, become, enter, atexit._run_exitfuncs)
+library = sys.path[1:]  # without the working folder, which -c puts there
+sys.path[:] = library
 sys.excepthook = cell.serve
 raise RuntimeError

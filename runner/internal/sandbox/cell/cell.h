@@ -7,7 +7,8 @@
  *
  *   'I' module NUL ...       import these                       answers 'I'
  *   'C' path NUL             compile it; + 1 fd: its text       answers 'C'
- *   'F' path NUL folder NUL  fork a run; + 6 fds                answers nothing: the run reports by its own status pipe
+ *   'F' path NUL folder NUL environment
+ *                            fork a run; + 6 fds                answers nothing: the run reports by its own status pipe
  *
  * A run is a sibling of the cell and not its child (CLONE_PARENT): the runner waits for it and kills it as any other, and
  * a cell that dies takes no run with it. The plan, the confinement and the status pipe are the shim's own code.
@@ -29,7 +30,7 @@ enum { MESSAGE_MAX = 32 * 1024 };
 
 /* What zygote.py does; cell.use() sets it. */
 struct parts {
-	PyObject *import, *compile, *become, *enter;
+	PyObject *import, *compile, *become, *enter, *leave;
 };
 extern struct parts parts;
 
@@ -49,11 +50,12 @@ void find_thread_pointer(void);
 pid_t fork_sibling(void);
 
 /* run.c */
-_Noreturn void live(struct message *message, const char *path, const char *folder);
+_Noreturn void live(struct message *message, const char *folder, PyObject *code, const char *path);
 _Noreturn void give_up(const char *what);
 
 /* script.c */
 void count_modules(void);
+void rehearse(void);
 _Noreturn void run_script(PyObject *code, const char *path);
 
 #endif

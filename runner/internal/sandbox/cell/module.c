@@ -37,17 +37,42 @@ static void compile_script(struct message *message)
 	acknowledge('C');
 }
 
+/* The script that this process looks like, and its code. */
+static struct {
+	char path[4096];
+	PyObject *code;
+} current;
+
+static void become(const char *path)
+{
+	if (current.code && strcmp(current.path, path) == 0)
+		return;
+	if (strlen(path) >= sizeof current.path)
+		give_up("long path");
+	strcpy(current.path, path);
+	Py_XDECREF(current.code);
+	current.code = PyObject_CallFunction(parts.become, "y", path);
+	if (!current.code)
+		give_up("become");
+}
+
+static const char *next_text(const char *text)
+{
+	return text + strlen(text) + 1;
+}
+
 static void fork_run(struct message *message)
 {
-	const char *path = message->text + 1, *folder = path + strlen(path) + 1;
+	const char *path = message->text + 1, *folder = next_text(path), *end = message->text + message->length;
 	pid_t pid;
 
-	if (message->count != RUN_FDS || folder >= message->text + message->length)
+	if (message->count != RUN_FDS || folder >= end || next_text(folder) >= end)
 		give_up("fork request");
+	become(path);
 	PyOS_BeforeFork();
 	pid = fork_sibling();
 	if (pid == 0)
-		live(message, path, folder);
+		live(message, folder, current.code, current.path);
 	PyOS_AfterFork_Parent();
 	if (pid < 0)
 		give_up("clone");
@@ -87,12 +112,13 @@ static PyObject *serve(PyObject *self, PyObject *args)
 static PyObject *use(PyObject *self, PyObject *args)
 {
 	(void)self;
-	if (!PyArg_ParseTuple(args, "OOOO", &parts.import, &parts.compile, &parts.become, &parts.enter))
+	if (!PyArg_ParseTuple(args, "OOOOO", &parts.import, &parts.compile, &parts.become, &parts.enter, &parts.leave))
 		return NULL;
 	Py_INCREF(parts.import);
 	Py_INCREF(parts.compile);
 	Py_INCREF(parts.become);
 	Py_INCREF(parts.enter);
+	Py_INCREF(parts.leave);
 	Py_RETURN_NONE;
 }
 

@@ -76,21 +76,22 @@ static PyObject *wait_at_gate(void)
 	return PyBytes_FromStringAndSize(text, length);
 }
 
-static PyObject *ask(PyObject *part, const char *name, PyObject *argument)
+static void enter(PyObject *environment)
 {
-	PyObject *answer = argument ? PyObject_CallFunctionObjArgs(part, argument, NULL) : NULL;
+	PyObject *done = environment ? PyObject_CallFunctionObjArgs(parts.enter, environment, NULL) : NULL;
 
-	if (!answer) {
+	if (!done) {
 		PyErr_Print();
 		errno = ECANCELED;
-		fail(name);
+		fail("enter");
 	}
-	return answer;
+	Py_DECREF(done);
+	Py_DECREF(environment);
 }
 
-_Noreturn void live(struct message *message, const char *path, const char *folder)
+_Noreturn void live(struct message *message, const char *folder, PyObject *code, const char *path)
 {
-	PyObject *code;
+	const char *environment = folder + strlen(folder) + 1;
 	struct plan plan;
 
 	take_places(message->fds);
@@ -105,10 +106,12 @@ _Noreturn void live(struct message *message, const char *path, const char *folde
 		fail_at("chdir", folder);
 	PyOS_AfterFork_Child();
 	count_modules();
-	code = ask(parts.become, "become", PyBytes_FromString(path));
 	narrow(&plan);
+	/* What the end of the run will write to is copied now, while nobody waits. */
+	enter(PyBytes_FromStringAndSize(environment, message->text + message->length - environment));
+	rehearse();
 	report_ready();
-	Py_DECREF(ask(parts.enter, "enter", wait_at_gate()));
+	enter(wait_at_gate());
 	report_started();
 	close(FD_STATUS);
 	run_script(code, path);
