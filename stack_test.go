@@ -55,6 +55,7 @@ func withBinaries(m *testing.M) (code int) {
 		{"chmod", "755", dir},
 		{"go", "build", "-o", binaries + "/", "./api", "./api/cmd/xrayctl", "./api/internal/nospawn/spawnprobe", "./runner", "./manifests/cmd/manifestgen"},
 		{"runner/internal/sandbox/shim/build.sh", filepath.Join(binaries, "xray-shim")},
+		{"runner/internal/sandbox/cell/build.sh", filepath.Join(binaries, "xray-cell.so")},
 	} {
 		if out, err := exec.Command(cmd[0], cmd[1:]...).CombinedOutput(); err != nil {
 			fmt.Fprintf(os.Stderr, "%v: %v\n%s", cmd, err, out)

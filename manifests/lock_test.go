@@ -161,7 +161,18 @@ func TestDecodeRefuses(t *testing.T) {
 		{"no limits", run(func(s *manifests.Script) { s.Limits = manifests.Limits{} }), "timeout_seconds is 0"},
 		{"highest limits", run(func(s *manifests.Script) {
 			s.Limits = manifests.Limits{TimeoutSeconds: 120, CPUSeconds: 30, MemoryMB: 256, FileMB: 16, OpenFiles: 64, Processes: 32}
+			s.Warm = false
 		}), ""},
+		{"warm with several processes", run(func(s *manifests.Script) { s.Limits.Processes = 2 }), "warm is for one process"},
+		{"imports", calc(func(s *manifests.Skill) { s.Imports = []string{"json", "xml.etree", "_heapq"} }), ""},
+		{"imports without a warm script", calc(func(s *manifests.Skill) {
+			s.Imports, s.Scripts["run.py"].Warm = []string{"json"}, false
+		}), "imports are for warm scripts"},
+		{"import of its own file", calc(func(s *manifests.Skill) { s.Imports = []string{"run"} }), `the import "run"`},
+		{"import of a path", calc(func(s *manifests.Skill) { s.Imports = []string{"/x"} }), "not the name of a module"},
+		{"import with a number first", calc(func(s *manifests.Skill) { s.Imports = []string{"a.1"} }), "not the name of a module"},
+		{"import of nothing", calc(func(s *manifests.Skill) { s.Imports = []string{"a."} }), "not the name of a module"},
+		{"import with a NUL", calc(func(s *manifests.Skill) { s.Imports = []string{"a\x00b"} }), "not the name of a module"},
 		{"timeout", run(func(s *manifests.Script) { s.Limits.TimeoutSeconds = 121 }), "from 1 to 120"},
 		{"cpu", run(func(s *manifests.Script) { s.Limits.CPUSeconds = 31 }), "from 1 to 30"},
 		{"memory", run(func(s *manifests.Script) { s.Limits.MemoryMB = 257 }), "from 16 to 256"},

@@ -16,7 +16,7 @@ func (s *Skill) prepare(key string) error {
 	if s.Name != key {
 		return fmt.Errorf("it is listed under another name than its own, %q", s.Name)
 	}
-	for _, check := range []func() error{s.checkKind, s.checkFiles, s.checkFrontmatter, s.prepareScripts} {
+	for _, check := range []func() error{s.checkKind, s.checkFiles, s.checkFrontmatter, s.checkImports, s.prepareScripts} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -93,6 +93,41 @@ func (s *Skill) checkFrontmatter() error {
 	return nil
 }
 
+// maxImports bounds what a cell imports.
+const maxImports = 200
+
+// checkImports: the names go to an interpreter, and no file of the skill may answer to one of them.
+func (s *Skill) checkImports() error {
+	if len(s.Imports) > 0 && !s.Warm() {
+		return errors.New("imports are for warm scripts")
+	}
+	if len(s.Imports) > maxImports {
+		return fmt.Errorf("%d imports; at most %d are allowed", len(s.Imports), maxImports)
+	}
+	for _, name := range s.Imports {
+		top, _, _ := strings.Cut(name, ".")
+		if _, own := s.Files[top+".py"]; own || len(name) > 100 || !isDotted(name) {
+			return fmt.Errorf("the import %q is not the name of a module outside the skill", shorten(name))
+		}
+	}
+	return nil
+}
+
+// isDotted: a.b_2, as Python names modules; ASCII will do.
+func isDotted(name string) bool {
+	for part := range strings.SplitSeq(name, ".") {
+		if part == "" || part[0] >= '0' && part[0] <= '9' {
+			return false
+		}
+		if strings.ContainsFunc(part, func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_'
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
 func (s *Skill) prepareScripts() error {
 	for name, script := range s.Scripts {
 		if script == nil {
@@ -124,6 +159,9 @@ func (s *Script) prepare() (err error) {
 	}
 	if s.Warm && s.Interpreter != interpreters[".py"] {
 		return errors.New("warm is for python3 only")
+	}
+	if s.Warm && s.Limits.Processes > 1 {
+		return errors.New("warm is for one process")
 	}
 	if s.input, err = CompileSchema(s.Input); err != nil {
 		return fmt.Errorf("input: %w", err)

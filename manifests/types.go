@@ -60,7 +60,18 @@ type Skill struct {
 	Network     string             `json:"network,omitempty"`  // NetworkNone or NetworkEgress; empty for inject-only
 	Files       map[string]File    `json:"files"`              // slash-separated path relative to the folder -> what it must be
 	Scripts     map[string]*Script `json:"scripts,omitempty"`  // by key = path of the file
+	Imports     []string           `json:"imports,omitempty"`  // modules that its cell imports ahead of its warm scripts
 	Frontmatter Frontmatter        `json:"frontmatter"`        // what SKILL.md said beyond name and description
+}
+
+// Warm reports whether a script of the skill may be forked from a cell.
+func (s *Skill) Warm() bool {
+	for _, script := range s.Scripts {
+		if script.Warm {
+			return true
+		}
+	}
+	return false
 }
 
 const (

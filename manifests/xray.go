@@ -145,6 +145,9 @@ func (r *xrayReport) script(name, place string, source *scriptSource, network st
 	if s.Warm && s.Interpreter != interpreters[".py"] {
 		r.at(Error, child(place, "warm"), "remove it", "warm is for .py scripts only")
 	}
+	if s.Warm && s.Limits.Processes > 1 {
+		r.at(Error, child(place, "warm"), "remove it, or do the work in one process", "warm is for scripts with one process")
+	}
 	r.schemas(place, source, s)
 	r.examples(place, source.Examples, s, network)
 	return s

@@ -91,6 +91,7 @@ func TestXrayFindings(t *testing.T) {
 		{"script in a folder", `"stats.py": {`, `"bin/stats.py": {`, "", "", 0},
 		{"no description", "      \"description\": \"Summary of a CSV text.\",\n", "", manifests.Warning, "no description", 6},
 		{"warm bash", `"stats.py": {`, `"stats.sh": {`, manifests.Error, "warm is for .py", 18},
+		{"warm with several processes", `"memory_mb": 64`, `"processes": 2`, manifests.Error, "warm is for scripts with one process", 18},
 		{"stdout unknown", `"warm": true`, `"stdout": "xml"`, manifests.Error, `stdout "xml"`, 18},
 		{"limit too high", `"memory_mb": 64`, `"memory_mb": 257`, manifests.Error, "from 16 to 256", 17},
 		{"limit at the ceiling", `"memory_mb": 64`, `"memory_mb": 256`, "", "", 0},

@@ -18,7 +18,7 @@ func build(args []string, stdout, stderr io.Writer) error {
 	if err := noMore("build", rest); err != nil {
 		return err
 	}
-	lock, findings, err := manifests.Build(skills)
+	lock, findings, err := buildLock(skills)
 	if err != nil {
 		return err
 	}

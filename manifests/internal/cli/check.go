@@ -24,7 +24,7 @@ func check(args []string, stdout, stderr io.Writer) error {
 	if err := noMore("check", rest); err != nil {
 		return err
 	}
-	lock, findings, err := manifests.Build(skills)
+	lock, findings, err := buildLock(skills)
 	if err != nil {
 		return err
 	}

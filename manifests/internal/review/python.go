@@ -48,8 +48,13 @@ type pythonFinding struct {
 	Cure     string             `json:"cure"`
 }
 
-// reviewPython returns the findings per file, in the order of the files.
-func reviewPython(ctx context.Context, files []pythonFile, pinned []string) ([][]pythonFinding, error) {
+// reviewed is what review.py says, each list in the order of the files.
+type reviewed struct {
+	Files   [][]pythonFinding `json:"files"`
+	Imports [][]string        `json:"imports"`
+}
+
+func reviewPython(ctx context.Context, files []pythonFile, pinned []string) (*reviewed, error) {
 	python, err := findPython()
 	if err != nil {
 		return nil, err
@@ -67,16 +72,14 @@ func reviewPython(ctx context.Context, files []pythonFile, pinned []string) ([][
 	if err := cmd.Run(); err != nil {
 		return nil, fmt.Errorf("run %s: %w: %s", python, err, lastLine(stderr.Bytes()))
 	}
-	var answer struct {
-		Files [][]pythonFinding `json:"files"`
-	}
+	var answer reviewed
 	if err := json.Unmarshal(stdout.Bytes(), &answer); err != nil {
 		return nil, fmt.Errorf("decode review: %w", err)
 	}
-	if len(answer.Files) != len(files) {
+	if len(answer.Files) != len(files) || len(answer.Imports) != len(files) {
 		return nil, fmt.Errorf("BUG: %d files were given to the review, %d came back", len(files), len(answer.Files))
 	}
-	return answer.Files, nil
+	return &answer, nil
 }
 
 func findPython() (string, error) {

@@ -53,7 +53,7 @@ func judgePython(ctx context.Context, files []pythonFile, owners []manifests.Fin
 		return notReviewed(owners, err)
 	}
 	var findings []manifests.Finding
-	for i, list := range results {
+	for i, list := range results.Files {
 		for _, found := range list {
 			f := owners[i]
 			f.Line, f.Column, f.Severity, f.Message, f.Cure = found.Line, found.Column, found.Severity, found.Message, found.Cure
@@ -101,4 +101,25 @@ func Requirements(text string) []string {
 		}
 	}
 	return names
+}
+
+// Imports returns the modules, of the standard library or pinned, that the Python files of a skill import: what a cell
+// may import ahead of a run. Modules of the skill itself are not among them.
+func Imports(ctx context.Context, dir string, s Skill, pinned []string) ([]string, error) {
+	var files []pythonFile
+	for _, name := range slices.Sorted(maps.Keys(s.Files)) {
+		if path.Ext(name) == ".py" {
+			files = append(files, pythonFile{Path: filepath.Join(dir, s.Name, filepath.FromSlash(name)), Local: localModules(s.Files)})
+		}
+	}
+	if len(files) == 0 {
+		return nil, nil
+	}
+	results, err := reviewPython(ctx, files, pinned)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Concat(results.Imports...)
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }

@@ -2,7 +2,8 @@
 
 Reads one JSON document on stdin:
   {"files": [{"path": "...", "egress": false, "forks": false, "local": ["helper"]}], "stdlib": ["json"], "pinned": ["numpy"]}
-and prints {"files": [[{"line": 3, "column": 1, "severity": "error", "message": "...", "cure": "..."}]]}, in the order of the files.
+and prints {"files": [[{"line": 3, "column": 1, "severity": "error", "message": "...", "cure": "..."}]], "imports": [["json"]]}, in the
+order of the files. "imports" are the modules that a cell may import ahead of the script.
 
 It reads the syntax tree and never imports or runs a script. It is a lint, not a boundary: getattr() on a
 computed name passes it. The sandbox is the boundary.
@@ -69,6 +70,21 @@ OPENS = {
     "pathlib.PurePath", "pathlib.PosixPath", "glob.glob", "glob.iglob", "shutil.copy", "shutil.copyfile", "shutil.move",
     "shutil.rmtree", "gzip.open", "bz2.open", "lzma.open", "zipfile.ZipFile", "tarfile.open", "sqlite3.connect",
 }
+
+
+# Modules that are not imported ahead: to import them does something that is seen, and each run must do it itself.
+NOT_AHEAD = {"this", "__future__", "antigravity", "idlelib", "test", "__main__"}
+
+
+def imports(tree, modules, local):
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add(node.module)
+    tops = set(modules) - NOT_AHEAD - set(local)
+    return sorted(name for name in found if name.split(".")[0] in tops)
 
 
 class Review(ast.NodeVisitor):
@@ -199,18 +215,19 @@ def review(request, stdlib, pinned):
                 tree = ast.parse(source.read())
         checker = Review(request, stdlib, pinned)
         checker.visit(tree)
-        return checker.findings
+        return checker.findings, imports(tree, stdlib + pinned, request["local"])
     except SyntaxError as e:
         return [{"line": e.lineno or 0, "column": e.offset or 0, "severity": "error",
-                 "message": "not valid Python: %s" % e.msg, "cure": "correct the syntax"}]
+                 "message": "not valid Python: %s" % e.msg, "cure": "correct the syntax"}], []
     except (RecursionError, MemoryError, ValueError, OSError) as e:
         return [{"line": 0, "column": 0, "severity": "error",
-                 "message": "cannot be read as Python: %s" % (e or type(e).__name__), "cure": "simplify the file"}]
+                 "message": "cannot be read as Python: %s" % (e or type(e).__name__), "cure": "simplify the file"}], []
 
 
 def main():
     job = json.load(sys.stdin)
-    json.dump({"files": [review(f, job["stdlib"], job["pinned"]) for f in job["files"]]}, sys.stdout)
+    done = [review(f, job["stdlib"], job["pinned"]) for f in job["files"]]
+    json.dump({"files": [findings for findings, _ in done], "imports": [names for _, names in done]}, sys.stdout)
 
 
 main()

@@ -181,3 +181,24 @@ func TestRequirements(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestImports(t *testing.T) {
+	dir := t.TempDir()
+	s := review.Skill{Name: "s", Files: map[string][]byte{
+		"run.py": []byte("import json, helper\nimport xml.etree.ElementTree as e\nfrom os import path\nfrom . import near\n" +
+			"import unknown\nimport numpy\nimport this\nfrom __future__ import annotations\ndef f():\n    import decimal\n"),
+		"helper.py": []byte("import json, csv\n"), "near.py": nil, "data.txt": []byte("import zlib"),
+	}}
+	for name, text := range s.Files {
+		if err := os.MkdirAll(filepath.Join(dir, "s"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "s", name), text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := review.Imports(t.Context(), dir, s, []string{"numpy"})
+	if want := "csv decimal json numpy os xml.etree.ElementTree"; err != nil || strings.Join(got, " ") != want {
+		t.Errorf("got %q %v, want %q", got, err, want)
+	}
+}

@@ -30,7 +30,9 @@ var Table = []settings.Setting{
 	{Name: "RUNNER_ALLOW_UIDS", Default: "", Text: "user ids that may call over the socket, comma-separated; empty: whoever the socket's mode lets in, but not the runner's own uid, which scripts share"},
 	{Name: "RUNNER_DEV", Default: "", Text: "`1` allows TCP on an address other than loopback and the presence of a network; said in the log and in /healthz"},
 	{Name: "RUNNER_TOKEN", Default: "", Text: "bearer token for TCP, at least 16 characters", Secret: true},
-	{Name: "RUNNER_SHIM", Default: "", Text: "the confinement shim; empty: `xray-shim` beside the runner's binary"},
+	{Name: "RUNNER_WARM", Default: "on", Text: "`on`: runs of scripts with `\"warm\": true` are forked from a prepared interpreter; `off`: every run is a cold start"},
+	{Name: "RUNNER_WARM_MEMORY", Default: "0", Text: "MiB for prepared interpreters and waiting forks, 0-4096; 0: a quarter of the container's limit"},
+	{Name: "RUNNER_SHIM", Default: "", Text: "the confinement shim; empty: `xray-shim` beside the runner's binary. `xray-cell.so`, for warm starts, lies beside it"},
 }
 
 // Config is the runner's settings, checked.
@@ -49,6 +51,8 @@ type Config struct {
 	Network       string
 	MaxClass      manifests.Class
 	AllowUIDs     []uint32
+	Warm          bool
+	WarmMemory    uint64 // bytes; 0: decide from the container's limit
 	Shim          string
 	StartRemarks  []string // for the log
 	DefaultedCPUs int
@@ -69,7 +73,7 @@ func Load(environ []string) (Config, error) {
 		Token: v["RUNNER_TOKEN"], Dev: v["RUNNER_DEV"] == "1", Shim: v["RUNNER_SHIM"],
 		StartRemarks: remarks, DefaultedCPUs: runtime.NumCPU(),
 	}
-	for _, check := range []func(*Config, settings.Values) error{listen, numbers, isolation, uids, paths} {
+	for _, check := range []func(*Config, settings.Values) error{listen, numbers, warm, isolation, uids, paths} {
 		if err := check(&c, v); err != nil {
 			return Config{}, err
 		}
@@ -119,6 +123,21 @@ func numbers(c *Config, v settings.Values) error {
 		}
 		*n.to = got
 	}
+	return nil
+}
+
+func warm(c *Config, v settings.Values) error {
+	switch v["RUNNER_WARM"] {
+	case "on", "off":
+		c.Warm = v["RUNNER_WARM"] == "on"
+	default:
+		return fmt.Errorf("RUNNER_WARM=%q: write on or off", v["RUNNER_WARM"])
+	}
+	mib, err := strconv.ParseUint(v["RUNNER_WARM_MEMORY"], 10, 64)
+	if err != nil || mib > 4096 {
+		return fmt.Errorf("RUNNER_WARM_MEMORY=%q: write a whole number of MiB from 0 to 4096", v["RUNNER_WARM_MEMORY"])
+	}
+	c.WarmMemory = mib << 20
 	return nil
 }
 

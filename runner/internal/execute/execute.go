@@ -109,9 +109,17 @@ func (e *Executor) spec(skill *manifests.Skill, j Job, dir string) (sandbox.Spec
 		limits.Wall = min(limits.Wall, j.Ceiling)
 	}
 	return sandbox.Spec{
-		Argv: argv, Env: Environment(dir), Dir: dir, Stdin: j.Input, OnStderr: j.OnStderr,
+		Warm: e.warm(skill, j.Script), Argv: argv, Env: Environment(dir), Dir: dir, Stdin: j.Input, OnStderr: j.OnStderr,
 		Readable: []string{e.Snapshot.Dir(skill.Name)}, Limits: limits,
 	}, nil
+}
+
+// warm says how a cell gets ready for the script; nil when it is to start cold.
+func (e *Executor) warm(skill *manifests.Skill, script string) *sandbox.Warm {
+	if !skill.Scripts[script].Warm {
+		return nil
+	}
+	return &sandbox.Warm{Skill: skill.Name, Modules: skill.Imports, Text: func() ([]byte, error) { return e.Snapshot.Read(skill.Name, script) }}
 }
 
 const (
@@ -170,6 +178,9 @@ func fill(r *protocol.Result, exit sandbox.Exit) {
 	r.ExitCode, r.Signal = exit.ExitCode, exit.Signal
 	r.Stderr, r.StderrTruncated = strings.ToValidUTF8(string(exit.Stderr), "\uFFFD"), exit.StderrTruncated
 	r.Usage.WallMS, r.Usage.CPUMS, r.Usage.MaxRSSBytes = ms(exit.Wall), ms(exit.CPU), exit.MaxRSSBytes
+	if exit.Warm {
+		r.Sandbox.Start = "warm"
+	}
 	if exit.Layers != nil {
 		r.Sandbox.Layers = exit.Layers
 	}

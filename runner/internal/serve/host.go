@@ -12,12 +12,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve is what the runner itself may need of its container's memory.
+// reserve is what the runner itself may need of its container's memory, at least.
 const reserve = 128 << 20
 
-// runMemory is what all runs together may reserve: the container's limit (cgroup v2, then v1), or else the machine's
-// memory, less the runner's own part; at least one smallest run.
-func runMemory() uint64 {
+// memoryLimit is the container's limit (cgroup v2, then v1), or else the machine's memory.
+func memoryLimit() uint64 {
 	limit := uint64(math.MaxUint64)
 	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
 		if n, ok := readUint(path); ok {
@@ -29,11 +28,26 @@ func runMemory() uint64 {
 	if err := unix.Sysinfo(&info); err == nil {
 		limit = min(limit, uint64(info.Totalram)*uint64(info.Unit))
 	}
-	const smallest = 16 << 20
-	if limit < reserve+smallest {
+	return limit
+}
+
+// warmMemory is what cells may use: what was set, or a quarter of the limit.
+func warmMemory(set, limit uint64) uint64 {
+	if set > 0 {
+		return set
+	}
+	return limit / 4
+}
+
+// runMemory is what all runs together may reserve: the limit less the runner's own part, of which the cells have the
+// most; at least one smallest run.
+func runMemory(limit, cells uint64) uint64 {
+	const smallest, alone = 16 << 20, 32 << 20
+	own := max(reserve, cells+alone)
+	if limit < own+smallest {
 		return smallest
 	}
-	return limit - reserve
+	return limit - own
 }
 
 func readUint(path string) (uint64, bool) {

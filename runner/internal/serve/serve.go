@@ -95,13 +95,9 @@ func openSandbox(cfg config.Config) (sandbox.Sandbox, error) {
 // probe tries the layers, whether they are enough or not. Jails are made below the folder jails, now and later. abi is for
 // doctor alone: see sandbox.Config.
 func probe(cfg config.Config, jails string, abi int) (sandbox.Sandbox, error) {
-	shim := cfg.Shim
-	if shim == "" {
-		self, err := jail.Executable()
-		if err != nil {
-			return nil, err
-		}
-		shim = filepath.Join(filepath.Dir(self), "xray-shim")
+	shim, err := shimPath(cfg)
+	if err != nil {
+		return nil, err
 	}
 	dir := scratch(cfg)
 	c := sandbox.Config{ShimPath: shim, ProbeDir: dir, LandlockABI: abi}
@@ -113,6 +109,14 @@ func probe(cfg config.Config, jails string, abi int) (sandbox.Sandbox, error) {
 		return nil, fmt.Errorf("sandbox: %w (tried in %s)", err, dir)
 	}
 	return box, nil
+}
+
+func shimPath(cfg config.Config) (string, error) {
+	if cfg.Shim != "" {
+		return cfg.Shim, nil
+	}
+	self, err := jail.Executable()
+	return filepath.Join(filepath.Dir(self), "xray-shim"), err
 }
 
 // scratch is where folders for a short time are made: the work folder, since the root may be read-only. doctor may look
@@ -162,7 +166,12 @@ func build(cfg config.Config, box sandbox.Sandbox, table *counts.Table, log *slo
 	if err != nil {
 		return nil, err
 	}
-	memory := runMemory()
+	limit := memoryLimit()
+	cells := uint64(0)
+	if cfg.Warm {
+		cells = warmMemory(cfg.WarmMemory, limit)
+	}
+	box, coldness := withCells(cfg, box, cells, log)
 	slots := cfg.Slots
 	if slots == 0 {
 		slots = cfg.DefaultedCPUs
@@ -170,13 +179,13 @@ func build(cfg config.Config, box sandbox.Sandbox, table *counts.Table, log *slo
 	s := &server.Server{
 		Log: log, Lock: lock, LockRaw: raw, Snapshot: snap, Posture: box.Posture(), MaxClass: cfg.MaxClass, Version: Version,
 		Executor: &execute.Executor{Lock: lock, Snapshot: snap, Sandbox: box, WorkDir: cfg.WorkDir, Interpreters: execute.FindInterpreters()},
-		Queue:    queue.New(slots, cfg.Queue, memory), Counts: table, Slots: slots, Places: cfg.Queue,
+		Queue:    queue.New(slots, cfg.Queue, runMemory(limit, cells)), Counts: table, Slots: slots, Places: cfg.Queue,
 		Token: cfg.Token, AllowUIDs: cfg.AllowUIDs, Development: cfg.TCP != "", NetworkProblem: networkProblem,
 	}
 	if cfg.TCP == "" {
 		s.Token = ""
 	}
-	s.Remarks = remarks(cfg)
+	s.Remarks = append(remarks(cfg), coldness...)
 	if cfg.Dev {
 		s.NetworkProblem = func() string { return "" }
 	}
@@ -224,6 +233,7 @@ func announce(log *slog.Logger, cfg config.Config, s *server.Server) {
 func serveUntil(ctx context.Context, s *server.Server, l net.Listener, log *slog.Logger) error {
 	runs, endRuns := context.WithCancel(context.Background())
 	defer endRuns()
+	defer tend(s.Executor.Sandbox, log)()
 	h := server.HTTPServer(s.Handler(runs), log)
 	failed := make(chan error, 1)
 	go func() { failed <- h.Serve(l) }()

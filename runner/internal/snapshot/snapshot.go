@@ -87,6 +87,20 @@ func (s *Snapshot) Verify(skill string) error {
 	return err
 }
 
+// Read returns the bytes of one file of the copy, if they are what the lock says. A difference stops the skill.
+func (s *Snapshot) Read(skill, path string) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(s.Dir(skill), filepath.FromSlash(path)))
+	if err != nil {
+		return nil, fmt.Errorf("snapshot of %s: %w", skill, err)
+	}
+	sum := sha256.Sum256(text)
+	if err := compare(path, int64(len(text)), hex.EncodeToString(sum[:]), s.lock.Skills[skill].Files[path]); err != nil {
+		s.stop(skill, err)
+		return nil, err
+	}
+	return text, nil
+}
+
 func (s *Snapshot) stop(skill string, why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

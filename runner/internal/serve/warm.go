@@ -1,0 +1,52 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"xrayrunner/runner/internal/config"
+	"xrayrunner/runner/internal/execute"
+	"xrayrunner/runner/internal/sandbox"
+)
+
+// cellLibrary lies beside the shim: both are built from the same code.
+const cellLibrary = "xray-cell.so"
+
+// withCells puts warm starts around the sandbox. Without them runs are as safe and slower, so that what is missing does
+// not keep the runner from starting, and is said: in the log and in /healthz.
+func withCells(cfg config.Config, box sandbox.Sandbox, budget uint64, log *slog.Logger) (sandbox.Sandbox, []string) {
+	if !cfg.Warm {
+		return box, []string{"RUNNER_WARM=off: every run is a cold start"}
+	}
+	shim, err := shimPath(cfg)
+	if err != nil {
+		return box, []string{coldFor(err)}
+	}
+	warm, err := sandbox.WithCells(box, sandbox.CellConfig{
+		Library: filepath.Join(filepath.Dir(shim), cellLibrary), Root: filepath.Join(cfg.WorkDir, execute.RunsDir), Budget: budget, Log: log.Info,
+	})
+	if err != nil {
+		return box, []string{coldFor(err)}
+	}
+	return warm, nil
+}
+
+func coldFor(err error) string { return fmt.Sprintf("no warm starts, every run is a cold start: %v", err) }
+
+// tend looks after the cells, if there are any, and returns what ends them.
+func tend(box sandbox.Sandbox, log *slog.Logger) (end func()) {
+	warm, ok := box.(*sandbox.Cells)
+	if !ok {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	go warm.Tend(ctx)
+	return func() {
+		stop()
+		if err := warm.Close(); err != nil {
+			log.Warn("ending the cells", "reason", err.Error())
+		}
+	}
+}
