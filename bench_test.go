@@ -172,7 +172,7 @@ func (m *measured) once() {
 func (m *measured) post(script, start string) (time.Duration, string) {
 	for {
 		began := time.Now()
-		_, answer, err := m.s.post(context.Background(), fmt.Sprintf(`{"session":"b%d%s%d","turn":"t","skill":"trivial","script":%q,"input":{"a":1}}`, m.n, script, began.UnixNano(), script))
+		_, answer, err := m.s.post(context.Background(), fmt.Sprintf(`{"session":"b%d","turn":"t","skill":"trivial","script":%q,"input":{"a":1}}`, began.UnixNano(), script))
 		took := time.Since(began)
 		mustBeOK(m.b, answer, err)
 		if strings.Contains(answer, `"start":"`+start+`"`) {
