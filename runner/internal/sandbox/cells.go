@@ -145,10 +145,8 @@ func (s *landlocked) exec(c *cell, own Spec, control, plan *os.File) error {
 // prepare makes it import. A cell with more than one thread cannot be forked safely: a lock that another thread holds
 // would stay locked in the fork.
 func (c *cell) prepare(modules []string) error {
-	if len(modules) > 0 {
-		if err := c.ask('I', strings.Join(modules, "\x00")); err != nil {
-			return err
-		}
+	if err := c.ask('I', strings.Join(modules, "\x00")); err != nil {
+		return err
 	}
 	if n := threads(c.process.Pid); n != 1 {
 		return fmt.Errorf("%w: it has %d threads", errCell, n)

@@ -16,6 +16,7 @@ from _imp import create_dynamic, exec_dynamic
 def load(path):
     module = create_dynamic(ModuleSpec("xraycell", ExtensionFileLoader("xraycell", path), origin=path))
     exec_dynamic(module)
+    del sys.modules["xraycell"], sys.modules["atexit"]
     return module
 
 
@@ -26,7 +27,7 @@ def import_modules(names):
     """Imports what is there. What is not, or fails, is left to the run, which may have a way without it."""
     import gc
 
-    for name in os.fsdecode(names).split("\0"):
+    for name in filter(None, os.fsdecode(names).split("\0")):
         try:
             __import__(name)
         except Exception:
@@ -59,11 +60,12 @@ def become(path):
     sys.argv[:] = [path]
     sys.orig_argv[:] = [*sys.orig_argv[:4], path]
     sys.path[:] = [os.path.dirname(path), *library]
-    names = sys.modules["__main__"].__dict__
-    names.clear()
-    names.update(
-        __name__="__main__", __doc__=None, __package__=None, __loader__=SourceFileLoader("__main__", path), __spec__=None,
-        __annotations__={}, __builtins__=sys.modules["builtins"], __file__=path, __cached__=None,
+    # A new module: the namespace of the old one is held by the frame that started the cell, and finalizers of what is in
+    # it would never run.
+    main = sys.modules["__main__"] = type(sys)("__main__")
+    main.__dict__.update(
+        __loader__=SourceFileLoader("__main__", path), __annotations__={}, __builtins__=sys.modules["builtins"],
+        __file__=path, __cached__=None,
     )
     for name in ("last_type", "last_value", "last_traceback", "last_exc"):
         sys.__dict__.pop(name, None)
@@ -81,6 +83,8 @@ def enter(environment):
     for name, _, value in entries:
         posix.putenv(name, value)
         posix.environ[name] = data[name] = value
+    if "threading" in sys.modules:
+        sys.modules["threading"].main_thread()._set_native_id()
 
 
 cell = load(sys.argv[1])

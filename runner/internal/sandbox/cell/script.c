@@ -145,8 +145,8 @@ static _Noreturn void leave(int status, int interrupted)
 	if (flush_all())
 		status = EXIT_NOT_FLUSHED;
 	let_go();
-	if (flush_all())
-		status = EXIT_NOT_FLUSHED;
+	flush_quietly("stdout"); /* what finalizers have printed; an error has no reader any more */
+	flush_quietly("stderr");
 	fflush(NULL);
 	if (interrupted) {
 		signal(SIGINT, SIG_DFL);
@@ -176,6 +176,7 @@ _Noreturn void run_script(PyObject *code, const char *path)
 	int interrupted = 0, status = 0;
 
 	Py_INCREF(names);
+	Py_LeaveRecursiveCall(); /* serve was entered by a call, which would be missing from what the script may nest */
 	result = evaluate(code, path, names);
 	flush_quietly("stderr");
 	flush_quietly("stdout");
