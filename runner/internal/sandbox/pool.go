@@ -185,6 +185,32 @@ func (w *Cells) report(err error) {
 	}
 }
 
+// Prepare makes the cell of a run now, and a fork that waits, so that the run is warm unless something is wrong with it.
+func (w *Cells) Prepare(spec Spec) error {
+	if err := spec.validate(); err != nil {
+		return err
+	}
+	if !spec.forkable() {
+		return fmt.Errorf("%w: it can only start cold", ErrSpec)
+	}
+	w.want(spec)
+	w.working.Wait()
+	if w.CellPID(spec.Warm.Skill) == 0 {
+		return fmt.Errorf("%w: none was made for %s", errCell, spec.Warm.Skill)
+	}
+	return nil
+}
+
+// CellPID is the process of a skill's cell; 0 when it has none that lives.
+func (w *Cells) CellPID(skill string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at := w.skills[skill]; at != nil && at.cell != nil && at.cell.alive() {
+		return at.cell.process.Pid
+	}
+	return 0
+}
+
 // want has a cell made, once at a time.
 func (w *Cells) want(spec Spec) {
 	w.mu.Lock()

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -93,13 +94,22 @@ func (w *warmed) both(t testing.TB, s Spec) (cold, warm Exit) {
 	return cold, w.run(t, w.again(t, s), true)
 }
 
-type logs struct{ lines []string }
+type logs struct {
+	mu    sync.Mutex
+	lines []string
+}
 
 func (l *logs) add(message string, attributes ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.lines = append(l.lines, strings.TrimSpace(message+" "+fmt.Sprintln(attributes...)))
 }
 
-func (l *logs) String() string { return strings.Join(l.lines, "\n") }
+func (l *logs) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.lines, "\n")
+}
 
 func TestWarmRunAnswers(t *testing.T) {
 	w := warmBox(t)
