@@ -1,0 +1,267 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
+)
+
+// inside looks at a run from outside while it waits in its script.
+func (w *warmed) inside(t *testing.T, s Spec, look func(pid int)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	up := make(chan struct{})
+	s.OnStderr = func(string, time.Duration) { close(up) }
+	done := make(chan Exit, 1)
+	go func() {
+		exit, err := w.Run(ctx, s)
+		if err != nil || exit.Cause != Cancelled {
+			t.Errorf("%v: %+v", err, exit)
+		}
+		done <- exit
+	}()
+	select {
+	case <-up:
+	case exit := <-done:
+		t.Fatalf("it has ended: %+v", exit)
+	}
+	w.settle() // a fork that is being made looks like a run
+	for _, line := range strangers(t) {
+		var pid int
+		var name string
+		if _, err := fmt.Sscanf(line, "%d %s", &pid, &name); err == nil && w.isRun(pid) {
+			look(pid)
+		}
+	}
+	cancel()
+	<-done
+}
+
+// isRun: neither a cell nor a fork that waits.
+func (w *warmed) isRun(pid int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, at := range w.skills {
+		if at.cell != nil && at.cell.process.Pid == pid {
+			return false
+		}
+		for _, own := range at.lines {
+			for _, f := range own.waiting {
+				if f.process.Pid == pid {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// posture is what the kernel says about a process.
+func posture(t *testing.T, pid int) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		switch name {
+		case "NoNewPrivs", "Seccomp", "CapEff", "SigIgn", "SigBlk", "SigCgt", "Threads", "Umask", "TracerPid":
+			out[name] = strings.TrimSpace(value)
+		}
+	}
+	adjust, err := os.ReadFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid))
+	out["oom_score_adj"] = strings.TrimSpace(string(adjust))
+	fds, err2 := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, fd := range fds {
+		target, err := os.Readlink(fd)
+		if err != nil {
+			t.Error(err)
+		}
+		out["fd "+filepath.Base(fd)], _, _ = strings.Cut(target, ":")
+	}
+	cwd, err3 := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid))
+	out["cwd"] = filepath.Base(filepath.Dir(cwd))
+	limits, err4 := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+	out["limits"] = string(limits)
+	if err := errors.Join(err, err2, err3, err4); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestSamePosture: what the kernel says about a warm run is what it says about a cold one. Among it: no descriptor but
+// the three, so no control socket, gate, plan or status pipe.
+func TestSamePosture(t *testing.T) {
+	w := warmBox(t)
+	s := w.spec(t, "import sys, time\nprint('up', file=sys.stderr, flush=True)\ntime.sleep(600)\n")
+	coldly := w.again(t, s)
+	coldly.Warm = nil
+	var cold, warm map[string]string
+	w.inside(t, coldly, func(pid int) { cold = posture(t, pid) })
+	if err := w.Prepare(s); err != nil {
+		t.Fatal(err)
+	}
+	w.settle()
+	w.inside(t, s, func(pid int) { warm = posture(t, pid) })
+	if diff := cmp.Diff(cold, warm); diff != "" {
+		t.Errorf("-cold +warm:\n%s", diff)
+	}
+	if warm["Seccomp"] != "2" || warm["oom_score_adj"] != "1000" || len(warm) < 14 {
+		t.Errorf("%v", warm)
+	}
+}
+
+// TestCellIsOutOfReach: a run tries every process there is, its cell and another waiting fork among them.
+func TestCellIsOutOfReach(t *testing.T) {
+	w := warmBox(t)
+	const text = `
+import ctypes, json, os, signal
+libc = ctypes.CDLL(None, use_errno=True)
+reached = []
+for pid in list(range(-1, 0)) + list(range(1, 2000)):
+    if pid == os.getpid():
+        continue
+    for name, attempt in (
+        ("kill", lambda: libc.kill(pid, 0)), ("stop", lambda: libc.kill(pid, signal.SIGSTOP)), ("ptrace", lambda: libc.ptrace(16, pid, 0, 0)),
+        ("limits", lambda: libc.prlimit(pid, 7, None, ctypes.create_string_buffer(16))),
+        ("affinity", lambda: libc.sched_setaffinity(pid, 8, ctypes.create_string_buffer(b"\1" * 8))),
+        ("group", lambda: libc.kill(-pid, 0) if pid > 0 else -1),
+    ):
+        if attempt() == 0:
+            reached.append([name, pid])
+    for path in "mem", "environ", "fd", "cwd":
+        try:
+            os.open("/proc/%d/%s" % (pid, path), os.O_RDONLY)
+            reached.append([path, pid])
+        except OSError:
+            pass
+print(json.dumps(reached))
+`
+	s := w.spec(t, text, "ctypes")
+	if err := w.Prepare(s); err != nil {
+		t.Fatal(err)
+	}
+	cell := w.CellPID(s.Warm.Skill)
+	if exit := w.run(t, w.again(t, s), true); string(exit.Stdout) != "[]\n" {
+		t.Errorf("reached %s%s", exit.Stdout, exit.Stderr)
+	}
+	if cell >= 2000 || w.CellPID(s.Warm.Skill) != cell {
+		t.Errorf("the cell was %d and is %d", cell, w.CellPID(s.Warm.Skill))
+	}
+}
+
+// TestRunsDoNotMeet: two runs of one cell, at once. Each has its folder, its memory and its session.
+func TestRunsDoNotMeet(t *testing.T) {
+	w := warmBox(t)
+	s := w.spec(t, `
+import json, os, sys
+json.seen = getattr(json, "seen", 0) + 1
+sys.path.append("x"); os.environ["LEFT"] = "y"
+open("mine", "x").write("z")
+try: others = os.listdir("..")
+except OSError: others = "refused"
+print(json.seen, sys.path.count("x"), os.listdir(), others)
+`, "json")
+	if err := w.Prepare(s); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		w.settle()
+		if exit := w.run(t, w.again(t, s), true); string(exit.Stdout) != "1 1 ['mine'] refused\n" {
+			t.Errorf("%s%s", exit.Stdout, exit.Stderr)
+		}
+	}
+}
+
+// TestForkProvesItsOwnLayers takes each layer out of the plan of a run, while the cell has its own. That one would answer
+// in its place if the proof could not tell them apart.
+func TestForkProvesItsOwnLayers(t *testing.T) {
+	for name, tt := range map[string]struct {
+		weaken func(*inForce, *Spec)
+		want   string
+	}{
+		"all as it is": {func(*inForce, *Spec) {}, ""},
+		"a filter that allows everything": {func(f *inForce, _ *Spec) {
+			f.one = []unix.SockFilter{give(allow)}
+		}, "read_back seccomp"},
+		"a rule for the folder of all runs": {func(_ *inForce, s *Spec) {
+			s.Readable = append(s.Readable, filepath.Dir(s.Dir))
+		}, "read_back landlock of a run"},
+		"a cold plan":                    {func(f *inForce, _ *Spec) { f.forked = false }, "plan of another start"},
+		"a plan for several processes":   {func(_ *inForce, s *Spec) { s.Limits.Processes = 2 }, "plan of another start"},
+		"an oom_score_adj to be written": {func(f *inForce, _ *Spec) { f.oom = true }, "oom_score_adj"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := warmBox(t)
+			s := w.spec(t, "print(1)\n")
+			if err := w.Prepare(s); err != nil {
+				t.Fatal(err)
+			}
+			force := w.force.forFork()
+			weak := s
+			tt.weaken(&force, &weak)
+			p, err := force.planFor(weak)
+			if err != nil {
+				t.Fatal(err)
+			}
+			file, err := sealed("plan", p.encode())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			f, err := w.skills[s.Warm.Skill].cell.fork(s, w.root, file)
+			if tt.want == "" {
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := f.discard(); err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("%v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// TestCellIsConfined: the cell proves its own layers as any run does, and with one that is not in force there is none.
+func TestCellIsConfined(t *testing.T) {
+	w := warmBox(t)
+	s := w.spec(t, "print(1)\n")
+	if err := w.Prepare(s); err != nil {
+		t.Fatal(err)
+	}
+	seen := posture(t, w.CellPID(s.Warm.Skill))
+	if seen["Seccomp"] != "2" || seen["NoNewPrivs"] != "1" || seen["oom_score_adj"] != "1000" || seen["Threads"] != "1" {
+		t.Errorf("%v", seen)
+	}
+	for name, weaken := range map[string]func(*inForce){
+		"read_back seccomp":  func(f *inForce) { f.cell = []unix.SockFilter{give(allow)} },
+		"read_back landlock": func(f *inForce) { f.system = append(f.system, grant{"/", read}) },
+	} {
+		weak := weaker(t, weaken)
+		c, err := weak.startCell(w.cfg.Library, w.root, s)
+		if err == nil {
+			t.Errorf("%s: it started", name)
+			if err := c.kill(); err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want %q", err, name)
+		}
+	}
+}
