@@ -23,7 +23,7 @@ def load(path):
 codes = {}  # by path; a script that is not here is compiled in its run, where its warnings and errors belong
 
 
-def import_modules(names):
+def import_modules(names, _):
     """Imports what is there. What is not, or fails, is left to the run, which may have a way without it."""
     import gc
 
@@ -52,7 +52,7 @@ def compile_script(path, descriptor):
     codes[path] = text, code
 
 
-def become(path):
+def become(path, _):
     """Makes this process look like a cold start of the script, once for all forks of it in a row: what is written here is
     shared by them, and each would have to copy it. Returns its code, or its text where it has none."""
     text, code = codes[path]

@@ -33,7 +33,9 @@ func withCells(cfg config.Config, box sandbox.Sandbox, budget uint64, log *slog.
 	return warm, nil
 }
 
-func coldFor(err error) string { return fmt.Sprintf("no warm starts, every run is a cold start: %v", err) }
+func coldFor(err error) string {
+	return fmt.Sprintf("no warm starts, every run is a cold start: %v", err)
+}
 
 // tend looks after the cells, if there are any, and returns what ends them.
 func tend(box sandbox.Sandbox, log *slog.Logger) (end func()) {

@@ -16,10 +16,7 @@
 #ifndef XRAY_CELL_H
 #define XRAY_CELL_H
 
-/* 3.11: one library for it and all later versions. */
-#define Py_LIMITED_API 0x030b0000
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "python.h"
 
 #include <sys/types.h>
 

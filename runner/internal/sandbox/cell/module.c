@@ -16,16 +16,22 @@ _Noreturn void give_up(const char *what)
 	_exit(1);
 }
 
-static void must(PyObject *answer, const char *what)
+/* Calls a part with a text and a number. */
+static PyObject *call(PyObject *part, const char *text, size_t length, long number, const char *what)
 {
+	PyObject *bytes = PyBytes_FromStringAndSize(text, (Py_ssize_t)length), *count = PyLong_FromLong(number);
+	PyObject *answer = bytes && count ? PyObject_CallFunctionObjArgs(part, bytes, count, NULL) : NULL;
+
 	if (!answer)
 		give_up(what);
-	Py_DECREF(answer);
+	Py_DecRef(bytes);
+	Py_DecRef(count);
+	return answer;
 }
 
 static void import_modules(struct message *message)
 {
-	must(PyObject_CallFunction(parts.import, "y#", message->text + 1, (Py_ssize_t)(message->length - 1)), "import");
+	Py_DecRef(call(parts.import, message->text + 1, message->length - 1, 0, "import"));
 	acknowledge('I');
 }
 
@@ -33,7 +39,7 @@ static void compile_script(struct message *message)
 {
 	if (message->count != 1)
 		give_up("compile request");
-	must(PyObject_CallFunction(parts.compile, "yi", message->text + 1, message->fds[0]), "compile");
+	Py_DecRef(call(parts.compile, message->text + 1, strlen(message->text + 1), message->fds[0], "compile"));
 	acknowledge('C');
 }
 
@@ -50,10 +56,8 @@ static void become(const char *path)
 	if (strlen(path) >= sizeof current.path)
 		give_up("long path");
 	strcpy(current.path, path);
-	Py_XDECREF(current.code);
-	current.code = PyObject_CallFunction(parts.become, "y", path);
-	if (!current.code)
-		give_up("become");
+	Py_DecRef(current.code);
+	current.code = call(parts.become, path, strlen(path), 0, "become");
 }
 
 static const char *next_text(const char *text)
@@ -114,12 +118,13 @@ static PyObject *use(PyObject *self, PyObject *args)
 	(void)self;
 	if (!PyArg_ParseTuple(args, "OOOOO", &parts.import, &parts.compile, &parts.become, &parts.enter, &parts.leave))
 		return NULL;
-	Py_INCREF(parts.import);
-	Py_INCREF(parts.compile);
-	Py_INCREF(parts.become);
-	Py_INCREF(parts.enter);
-	Py_INCREF(parts.leave);
-	Py_RETURN_NONE;
+	Py_IncRef(parts.import);
+	Py_IncRef(parts.compile);
+	Py_IncRef(parts.become);
+	Py_IncRef(parts.enter);
+	Py_IncRef(parts.leave);
+	Py_IncRef(Py_None);
+	return Py_None;
 }
 
 static PyMethodDef methods[] = {
@@ -128,9 +133,9 @@ static PyMethodDef methods[] = {
 	{NULL, NULL, 0, NULL},
 };
 
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "xraycell", NULL, -1, methods, NULL, NULL, NULL, NULL};
+static PyModuleDef module = {.head = {1, NULL}, .name = "xraycell", .size = -1, .methods = methods};
 
-PyMODINIT_FUNC PyInit_xraycell(void)
+__attribute__((visibility("default"))) PyObject *PyInit_xraycell(void)
 {
-	return PyModule_Create(&module);
+	return PyModule_Create2(&module, PYTHON_API_VERSION);
 }

@@ -85,8 +85,8 @@ static void enter(PyObject *environment)
 		errno = ECANCELED;
 		fail("enter");
 	}
-	Py_DECREF(done);
-	Py_DECREF(environment);
+	Py_DecRef(done);
+	Py_DecRef(environment);
 }
 
 _Noreturn void live(struct message *message, const char *folder, PyObject *code, const char *path)

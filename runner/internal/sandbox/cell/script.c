@@ -18,7 +18,7 @@ static int call(PyObject *object, const char *name)
 {
 	PyObject *answer = object ? PyObject_CallMethod(object, name, NULL) : NULL;
 
-	Py_XDECREF(answer);
+	Py_DecRef(answer);
 	return answer != NULL;
 }
 
@@ -31,7 +31,7 @@ static int usable(PyObject *stream)
 		return 0;
 	closed = PyObject_GetAttrString(stream, "closed");
 	open = closed && PyObject_IsTrue(closed) == 0;
-	Py_XDECREF(closed);
+	Py_DecRef(closed);
 	PyErr_Clear();
 	return open;
 }
@@ -74,7 +74,7 @@ static int exit_code(void)
 	code = value ? PyObject_GetAttrString(value, "code") : NULL;
 	if (!code || code == Py_None) {
 		status = 0;
-	} else if (PyLong_Check(code)) {
+	} else if (PyObject_IsInstance(code, &PyLong_Type) > 0) {
 		status = (int)PyLong_AsLong(code);
 	} else {
 		PyObject *err = PySys_GetObject("stderr");
@@ -122,7 +122,7 @@ static void let_go(void)
 	for (Py_ssize_t i = 0; own && i < PyList_Size(own); i++)
 		if (PyDict_DelItem(modules, PyList_GetItem(own, i)))
 			PyErr_Clear();
-	Py_XDECREF(own);
+	Py_DecRef(own);
 	PyGC_Collect();
 }
 
@@ -141,7 +141,7 @@ static _Noreturn void leave(int status, int interrupted)
 	done = PyObject_CallFunctionObjArgs(parts.leave, NULL); /* atexit's; it reports what they raise itself */
 	if (!done)
 		PyErr_Clear();
-	Py_XDECREF(done);
+	Py_DecRef(done);
 	if (flush_all())
 		status = EXIT_NOT_FLUSHED;
 	let_go();
@@ -160,13 +160,13 @@ static PyObject *evaluate(PyObject *code, const char *path, PyObject *names)
 {
 	PyObject *result;
 
-	if (PyBytes_Check(code)) {
+	if (PyObject_IsInstance(code, &PyBytes_Type) > 0) {
 		code = Py_CompileString(PyBytes_AsString(code), path, Py_file_input);
 		if (!code)
 			return NULL;
 	}
 	result = PyEval_EvalCode(code, names, names);
-	Py_DECREF(code);
+	Py_DecRef(code);
 	return result;
 }
 
@@ -175,7 +175,7 @@ _Noreturn void run_script(PyObject *code, const char *path)
 	PyObject *names = PyModule_GetDict(PyImport_AddModule("__main__")), *result;
 	int interrupted = 0, status = 0;
 
-	Py_INCREF(names);
+	Py_IncRef(names);
 	Py_LeaveRecursiveCall(); /* serve was entered by a call, which would be missing from what the script may nest */
 	result = evaluate(code, path, names);
 	flush_quietly("stderr");
@@ -191,7 +191,7 @@ _Noreturn void run_script(PyObject *code, const char *path)
 		forget(names, "__file__");
 		forget(names, "__cached__");
 	}
-	Py_XDECREF(result);
-	Py_DECREF(names);
+	Py_DecRef(result);
+	Py_DecRef(names);
 	leave(status, interrupted);
 }
