@@ -3,6 +3,7 @@ package xrayrunner_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +32,14 @@ type benchRow struct {
 type benchReport struct {
 	Rows   []benchRow         `json:"rows"`
 	Memory map[string]float64 `json:"idle_rss_mib"`
+	Rates  []benchRate        `json:"runs_per_second"`
+}
+
+// benchRate is what came through in a second, at so many clients.
+type benchRate struct {
+	Clients          int     `json:"clients"`
+	Bare, Cold, Warm float64 // runs a second
+	Ratio            float64 `json:"warm_to_bare"`
 }
 
 const trivial = "import json\nimport sys\n\nprint(json.dumps({\"keys\": len(json.load(sys.stdin))}))\n"
@@ -52,7 +63,7 @@ func BenchmarkSpeed(b *testing.B) {
 	for range n + 5 { // the first five warm the page cache and are dropped
 		m.once()
 	}
-	raw, err := json.Marshal(benchReport{Rows: m.rows(), Memory: idle})
+	raw, err := json.Marshal(benchReport{Rows: m.rows(), Memory: idle, Rates: m.rates()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -131,12 +142,8 @@ type measured struct {
 
 func (m *measured) once() {
 	input := `{"a":1}`
-	bare := exec.Command("/usr/bin/python3", m.script)
-	bare.Stdin = strings.NewReader(input)
 	began := time.Now()
-	if out, err := bare.CombinedOutput(); err != nil {
-		m.b.Fatalf("%v: %s", err, out)
-	}
+	m.startBare()
 	took := time.Since(began)
 
 	cold, answer := m.post("cold.py", "cold")
@@ -220,6 +227,56 @@ func (m *measured) rows() []benchRow {
 		row("REST skill_run", m.rest, bare),
 		row("REST skill_run minus the run's wall time", m.overheads, 0),
 		row("guard alone", guardTimes(m.b), 0),
+	}
+}
+
+// rates measures each way to start at each number of clients in turns, three times, and takes the medians.
+func (m *measured) rates() []benchRate {
+	var out []benchRate
+	for _, clients := range []int{2, 4, 8} {
+		var bare, cold, warm []float64
+		for range 3 {
+			bare = append(bare, m.rate(clients, m.startBare))
+			cold = append(cold, m.rate(clients, func() { m.load("cold.py") }))
+			warm = append(warm, m.rate(clients, func() { m.load("trivial.py") }))
+		}
+		r := benchRate{Clients: clients, Bare: quantile(bare, 0.5), Cold: quantile(cold, 0.5), Warm: quantile(warm, 0.5)}
+		r.Ratio = r.Warm / r.Bare
+		out = append(out, r)
+	}
+	return out
+}
+
+// rate is how many calls of one are done in a second by so many clients.
+func (m *measured) rate(clients int, one func()) float64 {
+	const window = 2 * time.Second
+	var done atomic.Int64
+	var all sync.WaitGroup
+	began := time.Now()
+	for range clients {
+		all.Go(func() {
+			for time.Since(began) < window {
+				one()
+				done.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return float64(done.Load()) / time.Since(began).Seconds()
+}
+
+func (m *measured) startBare() {
+	bare := exec.Command("/usr/bin/python3", m.script)
+	bare.Stdin = strings.NewReader(`{"a":1}`)
+	if out, err := bare.CombinedOutput(); err != nil {
+		m.b.Errorf("%v: %s", err, out)
+	}
+}
+
+func (m *measured) load(script string) {
+	body := fmt.Sprintf(`{"session":%q,"turn":"t","skill":"trivial","script":%q,"input":{"a":1}}`, rand.Text(), script)
+	if _, answer, err := m.s.post(context.Background(), body); err != nil || field(answer, "outcome") != "ok" {
+		m.b.Errorf("%v: %s", err, answer)
 	}
 }
 

@@ -3,8 +3,8 @@ package xrayrunner_test
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"os"
 	"testing"
 
@@ -15,10 +15,10 @@ import (
 	"xrayrunner/runner/protocol"
 )
 
-// TestEveryExampleTwice runs each example of each shipped skill twice in the real sandbox; both must give what the
-// author wrote, number for number.
+// TestEveryExampleTwice runs each example of each shipped skill twice in the real sandbox, once where every run is a cold
+// start and once warm if its author allows that. Both must give what the author wrote, number for number.
 func TestEveryExampleTwice(t *testing.T) {
-	s := started(t)
+	cold, warm := started(t, "RUNNER_WARM=off"), started(t)
 	raw, err := os.ReadFile("runner/manifest.json")
 	if err != nil {
 		t.Fatal(err)
@@ -27,40 +27,54 @@ func TestEveryExampleTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := client.New("unix:"+s.socket(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ran := 0
+	ran := map[string]int{}
 	for name, skill := range lock.Skills {
 		for key, script := range skill.Scripts {
 			if len(script.Examples) == 0 {
 				t.Errorf("%s/%s has no example", name, key)
 			}
 			for i, example := range script.Examples {
-				for range 2 {
-					ran++
-					check(t, runner, name, key, fmt.Sprintf("s%d", ran), i, example)
+				ran[check(t, cold, name, key, "cold", i, example)]++
+				wanted := "cold"
+				if script.Warm {
+					wanted = "warm"
 				}
+				ran[check(t, warm, name, key, wanted, i, example)]++
 			}
 		}
 	}
-	t.Logf("%d runs of examples", ran)
+	if ran["warm"] < 10 || ran["cold"] <= ran["warm"] {
+		t.Errorf("runs by start: %v", ran)
+	}
+	t.Logf("runs of examples by start: %v", ran)
 }
 
-func check(t *testing.T, runner *client.Client, skill, script, session string, i int, example manifests.Example) {
+// check runs one example until it started as wanted: a skill's first run is cold, and has its cell made behind it. Each
+// of these runs must be right.
+func check(t *testing.T, s *stack, skill, script, start string, i int, example manifests.Example) string {
 	t.Helper()
-	r, refused, err := runner.Run(context.Background(), protocol.RunRequest{Session: session, Turn: "t", Skill: skill, Script: script, Input: protocol.TextInput(example.Input)}, "")
-	switch {
-	case err != nil || refused != nil:
-		t.Errorf("%s/%s example %d: %v %+v", skill, script, i, err, refused)
-	case r.Outcome != protocol.OK:
-		t.Errorf("%s/%s example %d: outcome %s: %s %s", skill, script, i, r.Outcome, r.Detail, r.Stderr)
-	default:
-		if diff := cmp.Diff(exact(t, example.Output), exact(t, r.Result)); diff != "" {
-			t.Errorf("%s/%s example %d (-want +got):\n%s", skill, script, i, diff)
+	runner, err := client.New("unix:"+s.socket(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 200 {
+		r, refused, err := runner.Run(context.Background(), protocol.RunRequest{Session: rand.Text(), Turn: "t", Skill: skill, Script: script, Input: protocol.TextInput(example.Input)}, "")
+		switch {
+		case err != nil || refused != nil:
+			t.Fatalf("%s/%s example %d: %v %+v", skill, script, i, err, refused)
+		case r.Outcome != protocol.OK:
+			t.Errorf("%s/%s example %d, %s: outcome %s: %s %s", skill, script, i, r.Sandbox.Start, r.Outcome, r.Detail, r.Stderr)
+		default:
+			if diff := cmp.Diff(exact(t, example.Output), exact(t, r.Result)); diff != "" {
+				t.Errorf("%s/%s example %d, %s (-want +got):\n%s", skill, script, i, r.Sandbox.Start, diff)
+			}
+		}
+		if r.Sandbox.Start == start || t.Failed() {
+			return r.Sandbox.Start
 		}
 	}
+	t.Errorf("%s/%s was never %s", skill, script, start)
+	return ""
 }
 
 // exact keeps the digits of numbers.
