@@ -66,12 +66,10 @@ func (w *Cells) take(spec Spec) (*fork, *place) {
 	for len(own.waiting) > 0 {
 		f := own.waiting[0]
 		own.waiting = own.waiting[1:]
-		w.stock(at, own)
 		w.mu.Unlock()
 		return f, at
 	}
 	c := at.cell
-	w.stock(at, own)
 	w.mu.Unlock()
 	f, err := w.fork(c, spec)
 	if err != nil {
@@ -97,10 +95,14 @@ func (at *place) line(spec Spec) *line {
 	return at.lines[key]
 }
 
-func (w *Cells) release(at *place) {
+// release has the next forks made: after the run, which needs the processors now.
+func (w *Cells) release(at *place, spec Spec) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at.running--
+	if at.cell != nil {
+		w.stock(at, at.line(spec))
+	}
 }
 
 // fork compiles what is not compiled yet.

@@ -57,7 +57,7 @@ func (w *Cells) Run(ctx context.Context, spec Spec) (Exit, error) {
 		return w.landlocked.Run(ctx, spec)
 	}
 	if f, at := w.take(spec); f != nil {
-		defer w.release(at)
+		defer w.release(at, spec)
 		exit, err := w.dispatch(ctx, spec, f)
 		if !errors.Is(err, errNotStarted) {
 			return exit, err
