@@ -64,6 +64,7 @@ type Result struct {
 type Report struct {
 	Layers    []string `json:"layers"`
 	Attacks   int      `json:"attacks"`
+	Warm      int      `json:"warm"` // made by forks of a cell
 	Succeeded int      `json:"succeeded"`
 	Open      int      `json:"open"`
 	Elsewhere int      `json:"elsewhere"`

@@ -77,6 +77,28 @@ func TestNothingGetsThrough(t *testing.T) {
 	}
 }
 
+// Nothing gets through from a fork of a cell either, nor back into the cell. The controls are those of the cold attempts.
+func TestNothingGetsThroughWarm(t *testing.T) {
+	box, _ := boxes(t, 0)
+	report, err := Run(t.Context(), Config{Box: box, Dir: place(t), Python: python3, Cells: func(root string) (*sandbox.Cells, error) {
+		return sandbox.WithCells(box, sandbox.CellConfig{
+			Library: os.Getenv(envShim) + ".so", Root: root, Budget: 1 << 30, Log: func(message string, more ...any) { t.Log(message, more) },
+		})
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range report.Results {
+		if r.Verdict == Succeeded {
+			t.Errorf("%+v", r)
+		}
+	}
+	if report.Warm < 100 || report.Open > 3 || !report.Holds() {
+		t.Errorf("%d of %d attacks warm, %d open, left %q", report.Warm, report.Attacks, report.Open, report.Left)
+	}
+	t.Logf("%d attacks, %d of them warm, %d succeeded, %d open", report.Attacks, report.Warm, report.Succeeded, report.Open)
+}
+
 // With the protections off the campaign must find that out: its own control.
 func TestBareIsFoundOut(t *testing.T) {
 	_, bare := boxes(t, 0)

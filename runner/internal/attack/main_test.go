@@ -44,7 +44,7 @@ func enterNamespaces() int {
 	defer os.RemoveAll(dir)
 	binary, shim := filepath.Join(dir, "attack.test"), filepath.Join(dir, "shim")
 	self, err := os.ReadFile("/proc/self/exe")
-	build := exec.Command("../sandbox/shim/build.sh", shim)
+	build := exec.Command("sh", "-c", `../sandbox/shim/build.sh "$0" && ../sandbox/cell/build.sh "$0.so"`, shim)
 	build.Stdout, build.Stderr = os.Stdout, os.Stderr
 	if err := errors.Join(err, os.Chmod(dir, 0o755), os.WriteFile(binary, self, 0o755), build.Run()); err != nil {
 		return complain(err)

@@ -27,6 +27,8 @@ type Config struct {
 	Dir    string          // where the arena is made; no run may see it
 	Python string          // the interpreter
 	Each   func(Result)    // told of each as it is done; may be nil
+	// Cells makes the sandbox's attempts by one process from cells; nil: they start cold.
+	Cells func(root string) (*sandbox.Cells, error)
 }
 
 // campaign is one pass over Table.
@@ -34,6 +36,8 @@ type campaign struct {
 	Config
 	arena     *arena
 	neighbour *neighbour
+	cells     *sandbox.Cells // nil without Config.Cells
+	warm      int            // attempts that were
 }
 
 // Run makes every attack, one after the other, and their controls.
@@ -46,6 +50,11 @@ func run(ctx context.Context, cfg Config, table []Attack) (report Report, err er
 		return report, err
 	}
 	defer c.arena.close()
+	if cfg.Cells != nil {
+		if c.cells, err = cfg.Cells(c.arena.runs()); err != nil {
+			return report, err
+		}
+	}
 	report.Layers = cfg.Box.Posture().Names()
 	for _, a := range table {
 		if ctx.Err() != nil {
@@ -63,6 +72,10 @@ func run(ctx context.Context, cfg Config, table []Attack) (report Report, err er
 	if c.neighbour != nil {
 		err = c.neighbour.close()
 	}
+	if c.cells != nil {
+		err = errors.Join(err, c.cells.Close())
+	}
+	report.Warm = c.warm
 	report.Left = c.left()
 	c.arena.close()
 	// Plans are kept for later runs, one descriptor each (sandbox: planCache); a leak would be one for every run.
@@ -161,14 +174,26 @@ func (c *campaign) attempt(ctx context.Context, box sandbox.Sandbox, a Attack, l
 	if err != nil {
 		return attempt{}, err
 	}
-	exit, err := box.Run(ctx, sandbox.Spec{
+	spec := sandbox.Spec{
 		Argv: argv, Dir: dir, Env: []string{"PATH=/usr/local/bin:/usr/bin:/bin"}, Readable: []string{c.arena.path("skill")}, Limits: limits,
-	})
+	}
+	cell := 0
+	if c.cells != nil && box == c.Box && limits.Processes == 1 {
+		box, spec = c.cells, c.fromCell(spec)
+		if err := c.cells.Prepare(spec); err != nil {
+			return attempt{}, err
+		}
+		cell = c.cells.CellPID(cellOfAttacks)
+	}
+	exit, err := box.Run(ctx, spec)
 	if err != nil {
 		return attempt{}, err
 	}
 	t := describe(exit)
-	t.harm = append(c.processes(), c.arena.harm(before)...)
+	if cell != 0 {
+		t.harm = append(t.harm, c.cellHarm(exit, cell)...)
+	}
+	t.harm = append(append(t.harm, c.processes()...), c.arena.harm(before)...)
 	if did := c.neighbour.ask(); did != "" {
 		t.harm = append(t.harm, "the other run: "+did)
 	}

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -92,28 +93,36 @@ func (at *place) size() uint64 {
 	return n
 }
 
-func (w *Cells) fits(more uint64) bool {
-	sum := more
+func (w *Cells) used() uint64 {
+	var sum uint64
 	for _, at := range w.skills {
 		sum += at.size()
 	}
-	return sum <= w.cfg.Budget
+	return sum
 }
 
-// makeRoom drops the cells that were not used for the longest time, of which no run is going on, until more fits.
+func (w *Cells) fits(more uint64) bool { return w.used()+more <= w.cfg.Budget }
+
+// makeRoom drops the cells that were not used for the longest time, of which no run is going on, until more fits. When it
+// cannot fit, none is dropped for it.
 func (w *Cells) makeRoom(more uint64, except string) bool {
-	for !w.fits(more) {
-		oldest := ""
-		for skill, at := range w.skills {
-			if skill != except && at.cell != nil && at.running == 0 && (oldest == "" || at.used.Before(w.skills[oldest].used)) {
-				oldest = skill
-			}
+	var idle []string
+	var freed uint64
+	for skill, at := range w.skills {
+		if skill != except && at.cell != nil && at.running == 0 {
+			idle, freed = append(idle, skill), freed+at.size()
 		}
-		if oldest == "" {
-			return false
-		}
-		w.cfg.Log("a cell is dropped", "skill", oldest, "reason", "room for "+except)
-		w.report(w.drop(oldest))
 	}
-	return true
+	if w.used()-freed+more > w.cfg.Budget {
+		return false
+	}
+	slices.SortFunc(idle, func(a, b string) int { return w.skills[a].used.Compare(w.skills[b].used) })
+	for _, skill := range idle {
+		if w.fits(more) {
+			break
+		}
+		w.cfg.Log("a cell is dropped", "skill", skill, "reason", "room for "+except)
+		w.report(w.drop(skill))
+	}
+	return w.fits(more)
 }

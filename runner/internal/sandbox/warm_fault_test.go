@@ -189,13 +189,11 @@ func TestForksDoNotWaitForNothing(t *testing.T) {
 func TestBudget(t *testing.T) {
 	w := warmBox(t)
 	first, second := w.spec(t, says), w.spec(t, says)
-	w.cfg.Budget = cellGuess + 2*forkGuess
-	now := time.Now()
-	w.now = func() time.Time { now = now.Add(time.Second); return now }
 	for _, s := range []Spec{first, second, first} {
 		if err := w.Prepare(s); err != nil {
 			t.Fatal(err)
 		}
+		w.cfg.Budget = cellGuess + w.skills[s.Warm.Skill].cell.pss/2 // not for two
 	}
 	if w.CellPID(first.Warm.Skill) == 0 || w.CellPID(second.Warm.Skill) != 0 {
 		t.Errorf("%s", w.logs)
@@ -212,6 +210,9 @@ func TestBudget(t *testing.T) {
 		t.Errorf("%v; %s", err, w.logs)
 	}
 	w.run(t, third, false)
+	if w.CellPID(first.Warm.Skill) == 0 {
+		t.Error("a cell was dropped for one that does not fit anyway")
+	}
 }
 
 func TestColdWhereItMustBe(t *testing.T) {
