@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// runForever is a runner with two runs that do not end by themselves. It says on stdout which processes there are.
+// runForever is a runner with runs that do not end by themselves: of one process, of several, and one from a cell, beside a
+// cell whose fork still waits. It says on stdout which processes there are.
 func runForever() int {
 	s, err := newLandlocked(Config{ShimPath: os.Getenv(envShim)})
 	if err != nil {
@@ -29,6 +30,7 @@ if os.fork() == 0:
         print("up", os.getpid(), file=sys.stderr, flush=True)
 `
 	ended := make(chan error)
+	go func() { ended <- warmForever(s, pids+"\nwhile True: time.sleep(600)\n") }()
 	for processes, text := range map[int]string{1: pids, 8: pids + escape} {
 		go func() {
 			dir, err := os.MkdirTemp("", "runner-")
@@ -52,7 +54,42 @@ if os.fork() == 0:
 	return complain(fmt.Errorf("a run ended: %w", <-ended))
 }
 
-// SIGKILL of the runner leaves nothing: not the script, not what left its session.
+func warmForever(s *landlocked, text string) error {
+	root, err := os.MkdirTemp("", "cells-")
+	if err != nil {
+		return err
+	}
+	w, err := WithCells(s, CellConfig{Library: os.Getenv(envShim) + ".so", Root: root, Budget: 1 << 30, Log: func(message string, more ...any) { fmt.Fprintln(os.Stderr, message, more) }})
+	if err != nil {
+		return err
+	}
+	spec := Spec{
+		Argv: append(append([]string{python3}, pythonFlags...), root+"/script.py"), Dir: root + "/run",
+		Limits: Limits{
+			Wall: time.Hour, CPU: time.Minute, MemoryBytes: 128 << 20, FileBytes: 1 << 20, DiskBytes: 4 << 20, DiskFiles: 1000, OpenFiles: 64,
+			Processes: 1, StdoutBytes: 4096, StderrBytes: 4096, Interpreter: Python,
+		},
+		OnStderr: func(line string, _ time.Duration) { fmt.Println(line) },
+	}
+	for _, skill := range []string{"waits", "runs"} {
+		spec.Warm = &Warm{Skill: skill, Text: func() ([]byte, error) { return []byte(text), nil }}
+		if err := w.Prepare(spec); err != nil {
+			return err
+		}
+		fmt.Println("up", w.CellPID(skill))
+	}
+	fmt.Println("up", w.skills["waits"].line(spec).waiting[0].process.Pid)
+	if err := os.Mkdir(spec.Dir, 0o700); err != nil {
+		return err
+	}
+	exit, err := w.Run(context.Background(), spec)
+	return fmt.Errorf("warm %t: %w", exit.Warm, err)
+}
+
+// deadlyProcesses is how many runForever starts.
+const deadlyProcesses = 7
+
+// SIGKILL of the runner leaves nothing: not the script, not what left its session, no cell and no fork.
 func TestRunnerKilled(t *testing.T) {
 	full(t)
 	cmd := exec.Command(os.Args[0])
@@ -67,7 +104,7 @@ func TestRunnerKilled(t *testing.T) {
 	}
 	lines := bufio.NewScanner(out)
 	var scripts []int
-	for len(scripts) < 3 && lines.Scan() {
+	for len(scripts) < deadlyProcesses && lines.Scan() {
 		var pid int
 		if _, err := fmt.Sscanf(lines.Text(), "up %d", &pid); err != nil {
 			t.Fatalf("%q: %v", lines.Text(), err)
@@ -78,8 +115,8 @@ func TestRunnerKilled(t *testing.T) {
 		}
 		scripts = append(scripts, fd)
 	}
-	if len(scripts) != 3 {
-		t.Fatalf("the runner started %d of 3 processes", len(scripts))
+	if len(scripts) != deadlyProcesses {
+		t.Fatalf("the runner started %d of %d processes", len(scripts), deadlyProcesses)
 	}
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)

@@ -96,6 +96,10 @@ func (f *fork) ready() error {
 
 // open gives it the run's folder, input and environment. When it fails, nothing has run.
 func (f *fork) open(spec Spec) error {
+	environment := strings.Join(spec.Env, "\x00")
+	if len(environment) >= unix.PathMax {
+		return fmt.Errorf("%w: %d bytes of environment do not pass the gate in one piece", errNotStarted, len(environment))
+	}
 	// The run's own folder is empty: rename(2) puts ours in its place, in one step and without changing what the fork
 	// was granted, since Landlock's rule is on the folder and not on its name.
 	if err := unix.Rename(f.dir, spec.Dir); err != nil {
@@ -110,7 +114,7 @@ func (f *fork) open(spec Spec) error {
 	if err := f.stdin.Close(); err != nil {
 		return fmt.Errorf("%w: stdin: %w", errNotStarted, err)
 	}
-	if _, err := f.gate.Write([]byte(strings.Join(spec.Env, "\x00"))); err != nil {
+	if _, err := f.gate.Write(append([]byte{'G'}, environment...)); err != nil {
 		return fmt.Errorf("%w: gate: %w", errNotStarted, err)
 	}
 	return f.gate.Close()

@@ -74,7 +74,7 @@ def become(path, _):
 
 def enter(environment):
     """The run's environment, in its order, in place of the cell's."""
-    entries = [entry.partition(b"=") for entry in environment.split(b"\0")]
+    entries = [entry.partition(b"=") for entry in environment.split(b"\0") if entry]
     for name in posix.environ.keys() - {name for name, _, _ in entries}:
         posix.unsetenv(name)
     data = os.environ._data  # os.environ itself would encode and decode each of them

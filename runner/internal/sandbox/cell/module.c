@@ -70,7 +70,7 @@ static void fork_run(struct message *message)
 	const char *path = message->text + 1, *folder = next_text(path), *end = message->text + message->length;
 	pid_t pid;
 
-	if (message->count != RUN_FDS || folder >= end || next_text(folder) >= end)
+	if (message->count != RUN_FDS || folder >= end || next_text(folder) > end)
 		give_up("fork request");
 	become(path);
 	PyOS_BeforeFork();

@@ -61,7 +61,8 @@ static void narrow(const struct plan *plan)
 	}
 }
 
-/* Waits for the runner to open the gate. Its end without a word means that this run is not wanted any more. */
+/* Waits for the runner to open the gate, by 'G' and the environment. Its end without a word means that this run is not
+ * wanted any more. */
 static PyObject *wait_at_gate(void)
 {
 	static char text[4096];
@@ -70,10 +71,10 @@ static PyObject *wait_at_gate(void)
 	do
 		length = read(FD_GATE, text, sizeof text);
 	while (length < 0 && errno == EINTR);
-	if (length <= 0)
+	if (length <= 0 || text[0] != 'G')
 		_exit(0);
 	close(FD_GATE);
-	return PyBytes_FromStringAndSize(text, length);
+	return PyBytes_FromStringAndSize(text + 1, length - 1);
 }
 
 static void enter(PyObject *environment)
