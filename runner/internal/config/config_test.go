@@ -19,6 +19,7 @@ func TestDefaults(t *testing.T) {
 	want := config.Config{
 		Socket: "/run/xray/runner.sock", SkillsDir: "/opt/xray/skills", Manifest: "/opt/xray/manifest.json", WorkDir: "/work", Queue: 64,
 		Isolation: "auto", MinIsolation: []string{"landlock", "seccomp"}, Network: "none", MaxClass: manifests.Safe, DefaultedCPUs: runtime.NumCPU(),
+		Warm: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got)\n%s", err, diff)
@@ -73,6 +74,13 @@ func TestSettings(t *testing.T) {
 		{"class, unknown", "RUNNER_MAX_CLASS=all", "RUNNER_MAX_CLASS", nil},
 		{"class, in capitals", "RUNNER_MAX_CLASS=Safe", "RUNNER_MAX_CLASS", nil},
 		{"class, empty", "RUNNER_MAX_CLASS=", "RUNNER_MAX_CLASS", nil},
+
+		{"cold", "RUNNER_WARM=off", "", func(c config.Config) bool { return !c.Warm }},
+		{"warm, unknown", "RUNNER_WARM=1", "write on or off", nil},
+		{"warm, empty", "RUNNER_WARM=", "write on or off", nil},
+		{"memory of cells", "RUNNER_WARM_MEMORY=96", "", func(c config.Config) bool { return c.WarmMemory == 96<<20 }},
+		{"memory of cells, too much", "RUNNER_WARM_MEMORY=4097", "from 0 to 4096", nil},
+		{"memory of cells, with a unit", "RUNNER_WARM_MEMORY=96M", "whole number of MiB", nil},
 
 		{"uids", "RUNNER_ALLOW_UIDS=0, 64001", "", func(c config.Config) bool { return cmp.Equal(c.AllowUIDs, []uint32{0, 64001}) }},
 		{"uid, negative", "RUNNER_ALLOW_UIDS=-1", "not a user id", nil},

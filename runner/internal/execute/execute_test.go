@@ -44,6 +44,7 @@ func (f *fake) Posture() sandbox.Posture {
 }
 
 const xray = `{"class":"safe","scripts":{
+	"warm.py":  {"description":"x","warm":true,"input":{"type":"object","additionalProperties":false}},
 	"run.py":   {"description":"x","input":{"type":"object","additionalProperties":false}},
 	"shaped.py":{"description":"x","input":{"type":"object","additionalProperties":false},"output":{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"],"additionalProperties":false}},
 	"text.sh":  {"description":"x","input":{"type":"object","additionalProperties":false},"stdout":"text"},
@@ -61,7 +62,7 @@ func must(t *testing.T, err error) {
 func newExecutor(t *testing.T, box sandbox.Sandbox) *execute.Executor {
 	t.Helper()
 	source, work := t.TempDir(), t.TempDir()
-	for file, text := range map[string]string{"SKILL.md": "---\nname: kinds\ndescription: x\n---\nbody\n", "xray.json": xray, "run.py": "print()\n", "shaped.py": "print()\n", "text.sh": "echo\n", "run.js": "0\n", "tool": "#!/opt/tool\n"} {
+	for file, text := range map[string]string{"SKILL.md": "---\nname: kinds\ndescription: x\n---\nbody\n", "xray.json": xray, "run.py": "print()\n", "warm.py": "print(1)\n", "shaped.py": "print()\n", "text.sh": "echo\n", "run.js": "0\n", "tool": "#!/opt/tool\n"} {
 		path := filepath.Join(source, "kinds", file)
 		must(t, errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755), os.Chmod(path, 0o755)))
 	}
@@ -363,5 +364,30 @@ func TestFindInterpreters(t *testing.T) {
 		if !strings.HasPrefix(path, "/usr/") && !strings.HasPrefix(path, "/bin/") {
 			t.Errorf("%s is %s", name, path)
 		}
+	}
+}
+
+// TestWarm: only a script that allows it is offered to a cell, with what its skill imports and its verified bytes; a
+// changed file is not given, and stops the skill.
+func TestWarm(t *testing.T) {
+	box := &fake{exit: sandbox.Exit{Cause: sandbox.Exited, Stdout: []byte("{}"), Warm: true}}
+	e := newExecutor(t, box)
+	e.Lock.Skills["kinds"].Imports = []string{"json"}
+	got := e.Run(t.Context(), execute.Job{RunID: "r", Skill: "kinds", Script: "warm.py", Input: []byte("{}")})
+	warm := box.spec.Warm
+	if got.Sandbox.Start != "warm" || warm == nil || warm.Skill != "kinds" || !cmp.Equal(warm.Modules, []string{"json"}) {
+		t.Fatalf("%+v %+v", got, warm)
+	}
+	if text, err := warm.Text(); err != nil || string(text) != "print(1)\n" {
+		t.Errorf("%q %v", text, err)
+	}
+	path := filepath.Join(e.Snapshot.Dir("kinds"), "warm.py")
+	must(t, errors.Join(os.Remove(path), os.WriteFile(path, []byte("print(2)\n"), 0o444)))
+	if text, err := warm.Text(); err == nil || !e.Snapshot.StoppedSkill("kinds") {
+		t.Errorf("a changed file was given: %q", text)
+	}
+	box.exit.Warm = false
+	if got := run(t, box, "run.py"); got.Sandbox.Start != "cold" || box.spec.Warm != nil {
+		t.Errorf("%+v %+v", got.Sandbox, box.spec.Warm)
 	}
 }

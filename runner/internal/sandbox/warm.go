@@ -32,17 +32,17 @@ type Cells struct {
 	now     func() time.Time
 }
 
-// WithCells checks the library and, by doing, that a run can be forked with the layers of s around it.
+// WithCells puts cells around a sandbox of New. A cell that cannot be made later leaves its skill's runs cold, and is said.
 func WithCells(s Sandbox, cfg CellConfig) (*Cells, error) {
+	if err := checkLibrary(cfg.Library); err != nil {
+		return nil, err
+	}
 	cold, ok := s.(*landlocked)
 	if !ok {
 		return nil, fmt.Errorf("BUG: no cells for %T", s)
 	}
 	if cold.jails != nil || cold.cgroups != nil {
 		return nil, fmt.Errorf("%w: a fork would have no jail and no cgroup of its own, and these are in force here", errCell)
-	}
-	if err := checkLibrary(cfg.Library); err != nil {
-		return nil, err
 	}
 	return &Cells{landlocked: cold, cfg: cfg, skills: map[string]*place{}, now: time.Now}, nil
 }
