@@ -191,6 +191,7 @@ func (c *campaign) attempt(ctx context.Context, box sandbox.Sandbox, a Attack, l
 	}
 	t := describe(exit)
 	if cell != 0 {
+		c.cells.Settle() // the next fork is made after a run, of what the next attempt changes
 		t.harm = append(t.harm, c.cellHarm(exit, cell)...)
 	}
 	t.harm = append(append(t.harm, c.processes()...), c.arena.harm(before)...)

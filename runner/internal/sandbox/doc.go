@@ -44,6 +44,9 @@
 // layers that held: one that is missing later ends the run before the program starts. What is enough is the caller's
 // decision; nothing is left out silently.
 //
+// WithCells adds warm starts: runs forked from a prepared interpreter, confined by the same plan and the same code
+// (cells.go).
+//
 // Known limits of this tier. What a run uses in sum is polled (watch.go): strict sums need a cgroup. Landlock does not
 // check stat(2) (landlock(7)), and scripts share the runner's uid: with a path that it knows or guesses a script can learn
 // that a file is there, its size and times; chmod, chown and utime are seccomp's to stop.

@@ -196,12 +196,15 @@ func (w *Cells) Prepare(spec Spec) error {
 		return fmt.Errorf("%w: it can only start cold", ErrSpec)
 	}
 	w.want(spec)
-	w.working.Wait()
+	w.Settle()
 	if w.CellPID(spec.Warm.Skill) == 0 {
 		return fmt.Errorf("%w: none was made for %s", errCell, spec.Warm.Skill)
 	}
 	return nil
 }
+
+// Settle waits until the cells and forks that are being made are there.
+func (w *Cells) Settle() { w.working.Wait() }
 
 // CellPID is the process of a skill's cell; 0 when it has none that lives.
 func (w *Cells) CellPID(skill string) int {

@@ -69,7 +69,7 @@ func TestCellsMayDie(t *testing.T) {
 	}
 	stop.Store(true)
 	done.Wait()
-	w.settle()
+	w.Settle()
 	if warm.Load() == 0 {
 		t.Error("no run was warm: nothing was tested")
 	}
@@ -136,7 +136,7 @@ func TestHangingCellIsReplaced(t *testing.T) {
 	}
 	w.run(t, w.again(t, s), true) // what waited is not the cell
 	w.run(t, w.again(t, s), false)
-	w.settle()
+	w.Settle()
 	if now := w.CellPID(s.Warm.Skill); now == 0 || now == pid {
 		t.Errorf("cell is %d, was %d; %s", now, pid, w.logs)
 	}
@@ -168,7 +168,7 @@ func TestWornCells(t *testing.T) {
 				t.Errorf("want %q: %s", tt.want, w.logs)
 			}
 			w.run(t, w.again(t, s), tt.want == "")
-			w.settle()
+			w.Settle()
 			w.run(t, w.again(t, s), true)
 		})
 	}
@@ -230,7 +230,7 @@ func TestColdWhereItMustBe(t *testing.T) {
 		s := w.spec(t, says)
 		change(&s)
 		w.run(t, s, false)
-		w.settle()
+		w.Settle()
 		w.run(t, w.again(t, s), false)
 		if len(w.skills) > 0 {
 			t.Errorf("%s: a cell was made", name)

@@ -91,7 +91,7 @@ func TestSameAnswers(t *testing.T) {
 			s := w.spec(t, text, "sys", "os", "json", "threading")
 			s.Stdin = []byte(`{"a": "ä"}`)
 			cold := w.run(t, s, false)
-			w.settle()
+			w.Settle()
 			again := w.again(t, s)
 			warm := w.run(t, again, true)
 			if diff := cmp.Diff(w.seen(cold, s), w.seen(warm, again)); diff != "" {
@@ -139,7 +139,7 @@ print(next(tempfile._get_candidate_names()))
 `
 	s := w.spec(t, text, "random", "uuid", "secrets", "ssl", "tempfile")
 	w.run(t, s, false)
-	w.settle()
+	w.Settle()
 	values := map[string]int{}
 	for range 5 {
 		exit := w.run(t, w.again(t, s), true)
@@ -169,7 +169,7 @@ print('decimal' in sys.modules)
 	coldly := w.again(t, s)
 	coldly.Warm = nil
 	cold, coldAgain := w.run(t, coldly, false), w.run(t, s, false)
-	w.settle()
+	w.Settle()
 	warm, warmAgain := w.run(t, w.again(t, s), true), w.run(t, w.again(t, s), true)
 	lines := func(e Exit) []string { return strings.Split(string(e.Stdout), "\n") }
 	if lines(cold)[0] == lines(coldAgain)[0] || lines(warm)[0] != lines(warmAgain)[0] {

@@ -11,7 +11,7 @@ import (
 )
 
 // warmed is a sandbox with cells, and what one test needs to use it. What a cell does in the background is waited for
-// with settle, so that no test depends on time.
+// with Settle, so that no test depends on time.
 type warmed struct {
 	*Cells
 	root string
@@ -41,9 +41,6 @@ func warmBoxOn(t testing.TB, cold Sandbox) *warmed {
 	})
 	return &warmed{w, root, written}
 }
-
-// settle waits until all cells and forks that were asked for are there.
-func (w *warmed) settle() { w.working.Wait() }
 
 // spec is a run of a script that lies in a folder of its own, as a skill's does.
 func (w *warmed) spec(t testing.TB, text string, modules ...string) Spec {
@@ -90,7 +87,7 @@ func (w *warmed) run(t testing.TB, s Spec, warm bool) Exit {
 func (w *warmed) both(t testing.TB, s Spec) (cold, warm Exit) {
 	t.Helper()
 	cold = w.run(t, s, false)
-	w.settle()
+	w.Settle()
 	return cold, w.run(t, w.again(t, s), true)
 }
 
@@ -142,7 +139,7 @@ func BenchmarkStart(b *testing.B) {
 			took[i] += time.Since(began)
 			cpu[i] += exit.CPU
 		}
-		w.settle()
+		w.Settle()
 	}
 	n := float64(b.N) * 1e6
 	b.ReportMetric(float64(took[0])/n, "cold-ms")
