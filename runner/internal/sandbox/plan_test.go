@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"io"
 	"os"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,6 +28,39 @@ func TestPlanLayout(t *testing.T) {
 	}
 	if diff := cmp.Diff("/usr/lib"+strings.Repeat("\x00", 8), string(got[104:120])); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestPlanFlags: each has a bit of its own, and Go and C mean the same by it.
+func TestPlanFlags(t *testing.T) {
+	header, err := os.ReadFile("shim/shim.h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bits := map[string]int{}
+	for _, m := range regexp.MustCompile(`(?m)^\tPLAN_(\w+) = 1 << (\d+),`).FindAllStringSubmatch(string(header), -1) {
+		n, err := strconv.Atoi(m[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		bits[m[1]] = 1 << n
+	}
+	want := map[string]int{
+		"OOM": planOOM, "LANDLOCK": planLandlock, "SECCOMP": planSeccomp, "SUPERVISE": planSupervise,
+		"CGROUP": planCgroup, "JAIL": planJail, "CELL": planCell, "FORK": planFork,
+	}
+	if diff := cmp.Diff(want, bits); diff != "" {
+		t.Errorf("-plan.go +shim.h:\n%s", diff)
+	}
+	all := 0
+	for name, bit := range bits {
+		if all&bit != 0 {
+			t.Errorf("%s has the bit of another", name)
+		}
+		all |= bit
+		if !regexp.MustCompile(`PLAN_KNOWN = .*PLAN_` + name + `\b`).Match(header) {
+			t.Errorf("%s is not in PLAN_KNOWN", name)
+		}
 	}
 }
 
