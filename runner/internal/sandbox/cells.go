@@ -24,6 +24,7 @@ import (
 //	fork request: pipes, plan, folder -----> clone with CLONE_PARENT: the run is our child, not the cell's
 //	                                         the run: session, parent-death signal, the plan of a cold start on top,
 //	                                         read back, 'K'; waits at its gate
+//	moved to a cgroup of its own
 //	folder renamed, stdin filled, gate ----> environment; 'S'; the script
 //
 // From the gate on a run is as any other: the same pipes, watch, limits and end. Because it is our child, a cell that
@@ -263,6 +264,7 @@ func (c *cell) alive() bool {
 // cellPlan is the confinement of a cell: what its runs may do and what it takes to fork and confine them, no more. root
 // holds the working folders.
 func (f inForce) cellPlan(spec Spec, root string) (plan, error) {
+	f.joins = false // it stays in the runner's cgroup
 	p, err := f.planFor(spec)
 	if err != nil {
 		return plan{}, err
@@ -283,8 +285,8 @@ func (f inForce) cellPlan(spec Spec, root string) (plan, error) {
 }
 
 // forFork is for the plan of a run in a cell: its oom_score_adj is the cell's already, and nothing in /proc can be written
-// any more. All else is as in a cold run.
+// any more; its cgroup is entered from outside (fork.join). All else is as in a cold run.
 func (f inForce) forFork() inForce {
-	f.oom, f.forked = false, true
+	f.oom, f.joins, f.forked = false, false, true
 	return f
 }

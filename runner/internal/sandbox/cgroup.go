@@ -203,6 +203,22 @@ func (g *group) write(file, text string) error {
 	return os.WriteFile(filepath.Join(g.dir, file), []byte(text), 0)
 }
 
+// take moves a process of one thread there, and looks whether it is.
+func (g *group) take(pid int) error {
+	number := strconv.Itoa(pid)
+	if err := g.write("cgroup.procs", number); err != nil {
+		return fmt.Errorf("cgroup: %w", err)
+	}
+	in, err := os.ReadFile(filepath.Join(g.dir, "cgroup.procs"))
+	if err == nil && strings.TrimSpace(string(in)) != number {
+		err = fmt.Errorf("it has %q in it, and not %s", in, number)
+	}
+	if err != nil {
+		return fmt.Errorf("cgroup: %w", err)
+	}
+	return nil
+}
+
 // counted is a counter of one of the cgroup's event files; 0 when it cannot be read.
 func (g *group) counted(file, name string) uint64 {
 	if g == nil {

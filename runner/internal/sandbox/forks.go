@@ -25,6 +25,7 @@ type fork struct {
 	dir         string // its working folder, until it gets the run's name
 	stdin, gate *os.File
 	told        []byte // of the status pipe, so far
+	group       *group // nil without that layer
 }
 
 // fork asks the cell and waits until the run is confined.
@@ -94,6 +95,15 @@ func (f *fork) ready() error {
 	}
 }
 
+// join moves it to a cgroup of its own before anything of the run is in it. It cannot be born there, as clone3 alone does
+// that and is refused to what is confined. What the fork copied until now stays counted to the runner.
+func (f *fork) join(c *cgroups, l Limits) (err error) {
+	if f.group, err = c.make(l); err != nil {
+		return err
+	}
+	return f.group.take(f.process.Pid)
+}
+
 // open gives it the run's folder, input and environment. When it fails, nothing has run.
 func (f *fork) open(spec Spec) error {
 	environment := strings.Join(spec.Env, "\x00")
@@ -135,6 +145,7 @@ func (f *fork) end() error {
 		_, err := f.process.Wait()
 		errs = append(errs, err)
 	}
+	errs = append(errs, f.group.close())
 	if f.pipes != nil {
 		errs = append(errs, f.pipes.close())
 	}

@@ -36,7 +36,7 @@ type place struct {
 	running int // now
 	peak    int // most at once since the last look
 	fork    uint64
-	lines   map[planKey]*line
+	lines   map[lineKey]*line
 }
 
 // line is what one script has: forks that wait.
@@ -46,11 +46,15 @@ type line struct {
 	making  int
 }
 
-// lineKey: runs with equal plans and the same script can take each other's forks.
-func lineKey(spec Spec) planKey {
-	key := keyOf(spec)
-	key.program = spec.Argv[len(spec.Argv)-1]
-	return key
+// lineKey: runs with equal plans, the same script and the same bounds of their cgroup can take each other's forks.
+type lineKey struct {
+	plan   planKey
+	script string
+	disk   uint64
+}
+
+func lineOf(spec Spec) lineKey {
+	return lineKey{keyOf(spec), spec.Argv[len(spec.Argv)-1], spec.Limits.DiskBytes}
 }
 
 // take gives a waiting fork, or asks for one; nil when there is no cell, and the run goes cold.
@@ -87,7 +91,7 @@ func (at *place) use(now time.Time) {
 }
 
 func (at *place) line(spec Spec) *line {
-	key := lineKey(spec)
+	key := lineOf(spec)
 	if at.lines[key] == nil {
 		spec.Stdin, spec.OnStderr = nil, nil
 		at.lines[key] = &line{spec: spec}
@@ -115,7 +119,14 @@ func (w *Cells) fork(c *cell, spec Spec) (*fork, error) {
 		return nil, err
 	}
 	defer release()
-	return c.fork(spec, w.cfg.Root, plan)
+	f, err := c.fork(spec, w.cfg.Root, plan)
+	if err != nil || w.cgroups == nil {
+		return f, err
+	}
+	if err := f.join(w.cgroups, spec.Limits); err != nil {
+		return nil, errors.Join(err, f.discard())
+	}
+	return f, nil
 }
 
 // stock has forks made until as many wait as ran at once lately, within the budget. The caller holds the lock.
@@ -222,7 +233,7 @@ func (w *Cells) want(spec Spec) {
 	defer w.mu.Unlock()
 	at := w.skills[spec.Warm.Skill]
 	if at == nil {
-		at = &place{lines: map[planKey]*line{}, used: w.now()}
+		at = &place{lines: map[lineKey]*line{}, used: w.now()}
 		w.skills[spec.Warm.Skill] = at
 	}
 	if at.cell != nil || at.making || w.closed || w.now().Sub(at.refused) < retryAfter {

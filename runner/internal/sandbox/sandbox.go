@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Sandbox starts one program in a fresh confinement and reports how it ended. Implementations: New (tier
-// landlock, cold) and WithCells around it.
+// Sandbox starts one program in a fresh confinement and reports how it ended. Implementations: New (each start
+// cold, in either tier) and WithCells around it.
 type Sandbox interface {
 	// Run starts the program and waits until it and all that it started are gone. A non-nil error is our own
 	// failure (outcome sandbox_error); how the program ended is in Exit. When ctx ends, the run is killed and

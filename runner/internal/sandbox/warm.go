@@ -19,6 +19,9 @@ type CellConfig struct {
 	Log func(message string, attributes ...any)
 }
 
+// errJailed: a fork has the namespaces of its cell, and those of a cell are the runner's.
+var errJailed = fmt.Errorf("%w: a fork would lack a layer that is in force here, namespaces; without that layer (RUNNER_ISOLATION=landlock) there are warm starts", errCell)
+
 // Cells is a Sandbox that forks runs from cells where it can. Any other run, and the first of each skill, is started cold
 // by the sandbox below it.
 type Cells struct {
@@ -32,7 +35,7 @@ type Cells struct {
 	now     func() time.Time
 }
 
-// WithCells puts cells around a sandbox of New. A cell that cannot be made later leaves its skill's runs cold, and is said.
+// WithCells puts cells around a sandbox of New, unless runs are jailed: they have no less for being warm. A cell that cannot be made later leaves its skill's runs cold, and is said.
 func WithCells(s Sandbox, cfg CellConfig) (*Cells, error) {
 	if err := checkLibrary(cfg.Library); err != nil {
 		return nil, err
@@ -41,8 +44,8 @@ func WithCells(s Sandbox, cfg CellConfig) (*Cells, error) {
 	if !ok {
 		return nil, fmt.Errorf("BUG: no cells for %T", s)
 	}
-	if cold.jails != nil || cold.cgroups != nil {
-		return nil, fmt.Errorf("%w: a fork would have no jail and no cgroup of its own, and these are in force here", errCell)
+	if cold.jails != nil {
+		return nil, errJailed
 	}
 	return &Cells{landlocked: cold, cfg: cfg, skills: map[string]*place{}, now: time.Now}, nil
 }
@@ -87,7 +90,7 @@ func (w *Cells) dispatch(ctx context.Context, spec Spec, f *fork) (Exit, error) 
 		}
 		return Exit{}, err
 	}
-	r.forked, r.told, r.process = true, f.told, f.process
+	r.forked, r.told, r.process, r.group = true, f.told, f.process, f.group
 	r.follow()
 	exit, _, err := w.finish(ctx, r)
 	return exit, err

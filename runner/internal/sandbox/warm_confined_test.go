@@ -201,6 +201,8 @@ func TestForkProvesItsOwnLayers(t *testing.T) {
 			s.Readable = append(s.Readable, filepath.Dir(s.Dir))
 		}, "read_back landlock of a run"},
 		"a cold plan":                    {func(f *inForce, _ *Spec) { f.forked = false }, "plan of another start"},
+		"a plan that joins a cgroup":     {func(f *inForce, _ *Spec) { f.joins = true }, "plan of another start"},
+		"a plan for a jail":              {func(f *inForce, _ *Spec) { f.jailed = true }, "plan of another start"},
 		"a plan for several processes":   {func(_ *inForce, s *Spec) { s.Limits.Processes = 2 }, "plan of another start"},
 		"an oom_score_adj to be written": {func(f *inForce, _ *Spec) { f.oom = true }, "oom_score_adj"},
 	} {

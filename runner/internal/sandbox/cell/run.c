@@ -99,7 +99,7 @@ _Noreturn void live(struct message *message, const char *folder, PyObject *code,
 	report_born();
 	die_with_runner();
 	load_plan(&plan);
-	if (!(plan.head.flags & PLAN_FORK) || plan.head.flags & PLAN_SUPERVISE) {
+	if (!(plan.head.flags & PLAN_FORK) || plan.head.flags & (PLAN_SUPERVISE | PLAN_CGROUP | PLAN_JAIL)) {
 		errno = EINVAL;
 		fail("plan of another start");
 	}
