@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -68,7 +70,7 @@ func Doctor(environ []string, options DoctorOptions, out io.Writer) (Verdict, er
 	if err != nil {
 		return Refused, err
 	}
-	d := diagnose(cfg, box.Posture())
+	d := diagnose(cfg, box)
 	if options.JSON {
 		return d.Verdict, writeJSON(out, d)
 	}
@@ -152,10 +154,12 @@ func hostFor(environ []string, options DoctorOptions) (host, error) {
 	return h, nil
 }
 
-func diagnose(cfg config.Config, p sandbox.Posture) diagnosis {
+func diagnose(cfg config.Config, box sandbox.Sandbox) diagnosis {
+	p := box.Posture()
+	_, _, coldness := withCells(cfg, box, 0, slog.New(slog.DiscardHandler)) // none is made before the first run
 	d := diagnosis{
 		Verdict: Sound, Version: Version, Kernel: kernel(), UID: os.Getuid(), Tier: p.Tier, Minimum: cfg.MinIsolation,
-		Layers: server.Layers(p), Problems: []string{}, Remarks: append(append([]string{}, cfg.StartRemarks...), remarks(cfg)...),
+		Layers: server.Layers(p), Problems: []string{}, Remarks: slices.Concat([]string{}, cfg.StartRemarks, remarks(cfg), coldness),
 	}
 	for _, l := range p.Layers {
 		if !l.InForce && !l.Granted {

@@ -25,28 +25,33 @@ func (p place) doctor(env ...string) (text, verdict string) {
 }
 
 type report struct {
-	Verdict, Kernel string
-	Layers          []struct {
+	Verdict, Kernel, Tier string
+	Layers                []struct {
 		Name, Reason, Means, Cure string
 		InForce                   bool `json:"in_force"`
 	}
-	Problems []string
+	Problems, Remarks []string
+}
+
+func (p place) report(env ...string) (r report, verdict string) {
+	p.t.Helper()
+	text, verdict := p.doctor(env...)
+	raw, _, _ := strings.Cut(text, "verdict ")
+	if err := json.Unmarshal([]byte(raw), &r); err != nil {
+		p.t.Fatalf("%v in %s", err, text)
+	}
+	return r, verdict
 }
 
 // On this kernel every layer is in force; an older one is named with what is missing, what that means and the cure, and
 // the verdict says so.
 func TestDoctor(t *testing.T) {
 	p := newPlace(t)
-	text, verdict := p.doctor()
-	var r report
-	raw, _, _ := strings.Cut(text, "verdict ")
-	if err := json.Unmarshal([]byte(raw), &r); err != nil {
-		t.Fatalf("%v in %s", err, text)
-	}
+	r, verdict := p.report()
 	if verdict != "sound" || r.Verdict != verdict || len(r.Layers) < 10 || len(r.Problems) != 0 || !strings.HasPrefix(r.Kernel, "Linux ") {
 		t.Errorf("%s: %+v", verdict, r)
 	}
-	text, verdict = p.doctor(envABI + "=2")
+	text, verdict := p.doctor(envABI + "=2")
 	if verdict != "weaker" {
 		t.Errorf("on 6.1: %s", verdict)
 	}
@@ -64,7 +69,7 @@ func TestDoctor(t *testing.T) {
 func TestDoctorRefuses(t *testing.T) {
 	p := newPlace(t)
 	for _, c := range []struct{ env, want string }{
-		{"RUNNER_MIN_ISOLATION=landlock,namespaces", "RUNNER_MIN_ISOLATION wants namespaces"},
+		{"RUNNER_MIN_ISOLATION=landlock,cgroup", "RUNNER_MIN_ISOLATION wants cgroup"},
 		{"RUNNER_SHIM=/nowhere/shim", "sandbox:"},
 		{"RUNNER_QUEUE=x", "RUNNER_QUEUE"},
 	} {
@@ -99,5 +104,26 @@ func TestCost(t *testing.T) {
 		if row.Ratio <= 0 || row.P50 <= 0 {
 			t.Errorf("%+v", row)
 		}
+	}
+}
+
+// A fork of a cell has no namespaces of its own, so that runs in jails are never forks; and that is said.
+func TestDoctorSaysCold(t *testing.T) {
+	p := newPlace(t)
+	for _, c := range []struct{ env, tier, want string }{
+		{"RUNNER_ISOLATION=landlock", "landlock", ""},
+		{"RUNNER_ISOLATION=auto", "namespaces", "a fork would lack a layer that is in force here, namespaces"},
+		{"RUNNER_WARM=off", "", "RUNNER_WARM=off"},
+	} {
+		t.Run(c.env, func(t *testing.T) {
+			r, _ := p.report(c.env)
+			if c.tier == "namespaces" && r.Tier != c.tier {
+				t.Skip("no namespaces here")
+			}
+			said := strings.Join(r.Remarks, "\n")
+			if c.tier != "" && r.Tier != c.tier || strings.Contains(said, "every run is a cold start") != (c.want != "") || !strings.Contains(said, c.want) {
+				t.Errorf("tier %s: %s", r.Tier, said)
+			}
+		})
 	}
 }

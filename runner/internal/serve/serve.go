@@ -167,11 +167,7 @@ func build(cfg config.Config, box sandbox.Sandbox, table *counts.Table, log *slo
 		return nil, err
 	}
 	limit := memoryLimit()
-	cells := uint64(0)
-	if cfg.Warm {
-		cells = warmMemory(cfg.WarmMemory, limit)
-	}
-	box, coldness := withCells(cfg, box, cells, log)
+	box, cells, coldness := withCells(cfg, box, limit, log)
 	slots := cfg.Slots
 	if slots == 0 {
 		slots = cfg.DefaultedCPUs

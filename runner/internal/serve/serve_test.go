@@ -67,7 +67,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// place is a folder that another user can work in, with this binary, the shim and the shipped skills.
+// place is a folder that another user can work in, with this binary, the shim, the cell and the shipped skills.
 type place struct {
 	t        *testing.T
 	dir, bin string
@@ -87,6 +87,9 @@ func newPlace(t *testing.T) place {
 	must(t, errors.Join(os.WriteFile(p.bin, self, 0o755), os.WriteFile(filepath.Join(dir, "manifest.json"), manifest, 0o644), os.CopyFS(filepath.Join(dir, "skills"), os.DirFS("../../skills"))))
 	if out, err := exec.Command("../sandbox/shim/build.sh", filepath.Join(dir, "xray-shim")).CombinedOutput(); err != nil {
 		t.Fatalf("shim: %v\n%s", err, out)
+	}
+	if out, err := exec.Command("../sandbox/cell/build.sh", filepath.Join(dir, "xray-cell.so")).CombinedOutput(); err != nil {
+		t.Fatalf("cell: %v\n%s", err, out)
 	}
 	for _, name := range []string{"work", "run"} {
 		path := filepath.Join(dir, name)
@@ -125,7 +128,7 @@ func TestRefusesToStart(t *testing.T) {
 	p := newPlace(t)
 	must(t, os.WriteFile(filepath.Join(p.dir, "bad.json"), []byte(`{"version":1,"skills":{},"skills":{}}`), 0o644))
 	for _, c := range []struct{ name, env, want string }{
-		{"a layer that is not there", "RUNNER_MIN_ISOLATION=landlock,namespaces", "RUNNER_MIN_ISOLATION wants namespaces"},
+		{"a layer that is not there", "RUNNER_MIN_ISOLATION=landlock,cgroup", "RUNNER_MIN_ISOLATION wants cgroup"},
 		{"no shim", "RUNNER_SHIM=/nowhere/shim", "sandbox:"},
 		{"no manifest", "RUNNER_MANIFEST=/nowhere/manifest.json", "RUNNER_MANIFEST"},
 		{"a manifest with a key twice", "RUNNER_MANIFEST=" + filepath.Join(p.dir, "bad.json"), "RUNNER_MANIFEST"},

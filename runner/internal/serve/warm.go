@@ -14,23 +14,24 @@ import (
 // cellLibrary lies beside the shim: both are built from the same code.
 const cellLibrary = "xray-cell.so"
 
-// withCells puts warm starts around the sandbox. Without them runs are as safe and slower, so that what is missing does
-// not keep the runner from starting, and is said: in the log and in /healthz.
-func withCells(cfg config.Config, box sandbox.Sandbox, budget uint64, log *slog.Logger) (sandbox.Sandbox, []string) {
+// withCells puts warm starts around the sandbox, and says how much memory is theirs. Without them runs are as safe and
+// slower, so that what is missing does not keep the runner from starting, and is said: by doctor, in the log and in /healthz.
+func withCells(cfg config.Config, box sandbox.Sandbox, limit uint64, log *slog.Logger) (sandbox.Sandbox, uint64, []string) {
 	if !cfg.Warm {
-		return box, []string{"RUNNER_WARM=off: every run is a cold start"}
+		return box, 0, []string{"RUNNER_WARM=off: every run is a cold start"}
 	}
 	shim, err := shimPath(cfg)
 	if err != nil {
-		return box, []string{coldFor(err)}
+		return box, 0, []string{coldFor(err)}
 	}
+	budget := warmMemory(cfg.WarmMemory, limit)
 	warm, err := sandbox.WithCells(box, sandbox.CellConfig{
 		Library: filepath.Join(filepath.Dir(shim), cellLibrary), Root: filepath.Join(cfg.WorkDir, execute.RunsDir), Budget: budget, Log: log.Info,
 	})
 	if err != nil {
-		return box, []string{coldFor(err)}
+		return box, 0, []string{coldFor(err)}
 	}
-	return warm, nil
+	return warm, budget, nil
 }
 
 func coldFor(err error) string {
