@@ -25,10 +25,10 @@ import (
 
 // Config of Measure. All fields are required.
 type Config struct {
-	Box    sandbox.Sandbox
-	Dir    string // where folders for a short time are made
-	Python string // the interpreter
-	Rounds int    // how often each way is measured, at least 1
+	Box    sandbox.Sandbox // with cells, warm starts are measured too
+	Dir    string          // an empty folder; working folders are made below Runs in it
+	Python string          // the interpreter
+	Rounds int             // how often each way is measured, at least 1
 }
 
 // Row is one way to start the script.
@@ -44,6 +44,8 @@ type Report struct {
 	Layers []string `json:"layers"`
 	Rounds int      `json:"rounds"`
 	Rows   []Row    `json:"rows"`
+	// Remarks say what was not measured, and why.
+	Remarks []string `json:"remarks"`
 }
 
 // script does what the smallest useful skill does; it stands in a file, as skills do.
@@ -58,46 +60,60 @@ const (
 	several = 8
 )
 
+// Runs is the folder of the working folders below Config.Dir, and so the root of the cells.
+const Runs = "runs"
+
 // Measure runs the script bare and in the sandbox by turns. An error means that one of them did not give its answer.
 func Measure(ctx context.Context, cfg Config) (Report, error) {
-	dir, err := os.MkdirTemp(cfg.Dir, "cost-")
+	path := filepath.Join(cfg.Dir, "skill", "count.py")
+	err := errors.Join(os.Mkdir(filepath.Join(cfg.Dir, Runs), 0o711), os.Mkdir(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(script), 0o644))
 	if err != nil {
-		return Report{}, err
-	}
-	report, err := measure(ctx, cfg, dir)
-	return report, errors.Join(err, os.RemoveAll(dir))
-}
-
-func measure(ctx context.Context, cfg Config, dir string) (Report, error) {
-	path := filepath.Join(dir, "skill", "count.py")
-	if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(script), 0o644)); err != nil {
 		return Report{}, err
 	}
 	ways := []way{
 		{"bare python3 script.py", func() ([]byte, error) { return bare(ctx, cfg.Python, path) }},
-		{"sandbox, cold", func() ([]byte, error) { return boxed(ctx, cfg, path, 1) }},
-		{"sandbox, cold, may fork", func() ([]byte, error) { return boxed(ctx, cfg, path, several) }},
+		{"sandbox, cold", func() ([]byte, error) { return boxed(ctx, cfg, path, 1, nil) }},
+		{"sandbox, cold, may fork", func() ([]byte, error) { return boxed(ctx, cfg, path, several, nil) }},
 	}
-	took := make([][]time.Duration, len(ways))
-	for round := range cfg.Rounds + unmeasured {
-		for i, w := range ways {
-			begin := time.Now()
-			out, err := w.run()
-			passed := time.Since(begin)
-			if err != nil || string(out) != answer {
-				return Report{}, fmt.Errorf("%s: answered %q: %w", w.name, out, err)
-			}
-			if round >= unmeasured {
-				took[i] = append(took[i], passed)
-			}
-		}
+	settle := func() {}
+	if cells, ok := cfg.Box.(*sandbox.Cells); ok {
+		ways = append(ways, way{"sandbox, warm", func() ([]byte, error) { return boxed(ctx, cfg, path, 1, warm) }})
+		settle = cells.Settle
 	}
-	report := Report{Layers: cfg.Box.Posture().Names(), Rounds: cfg.Rounds}
+	took, err := byTurns(ways, cfg.Rounds, settle)
+	if err != nil {
+		return Report{}, err
+	}
+	report := Report{Layers: cfg.Box.Posture().Names(), Rounds: cfg.Rounds, Remarks: []string{}}
 	for i, w := range ways {
 		report.Rows = append(report.Rows, row(w.name, took[i], took[0]))
 	}
 	return report, nil
 }
+
+// byTurns gives what each round of each way took. settle is waited for after each, unmeasured: the next fork is made
+// after a warm run, and must not slow down the way that follows.
+func byTurns(ways []way, rounds int, settle func()) ([][]time.Duration, error) {
+	took := make([][]time.Duration, len(ways))
+	for round := range rounds + unmeasured {
+		for i, w := range ways {
+			begin := time.Now()
+			out, err := w.run()
+			passed := time.Since(begin)
+			if err != nil || string(out) != answer {
+				return nil, fmt.Errorf("%s: answered %q: %w", w.name, out, err)
+			}
+			if round >= unmeasured {
+				took[i] = append(took[i], passed)
+			}
+			settle()
+		}
+	}
+	return took, nil
+}
+
+// warm is what the manifest would say of the script.
+var warm = &sandbox.Warm{Skill: "cost", Modules: []string{"json", "sys"}, Text: func() ([]byte, error) { return []byte(script), nil }}
 
 type way struct {
 	name string
@@ -111,8 +127,8 @@ func bare(ctx context.Context, python, path string) ([]byte, error) {
 }
 
 // boxed is one run with a working folder of its own, made and removed within the measured time, as each run has.
-func boxed(ctx context.Context, cfg Config, path string, processes int) ([]byte, error) {
-	dir, err := os.MkdirTemp(cfg.Dir, "run-")
+func boxed(ctx context.Context, cfg Config, path string, processes int, warm *sandbox.Warm) ([]byte, error) {
+	dir, err := os.MkdirTemp(filepath.Join(cfg.Dir, Runs), "run-")
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +136,7 @@ func boxed(ctx context.Context, cfg Config, path string, processes int) ([]byte,
 	declared.Processes = processes
 	limits := execute.Limits(declared, sandbox.Python)
 	exit, err := cfg.Box.Run(ctx, sandbox.Spec{
-		Argv: []string{cfg.Python, "-E", "-s", "-B", path}, Env: execute.Environment(dir), Dir: dir,
+		Warm: warm, Argv: []string{cfg.Python, "-E", "-s", "-B", path}, Env: execute.Environment(dir), Dir: dir,
 		Stdin: []byte(input), Readable: []string{filepath.Dir(path)}, Limits: limits,
 	})
 	if err == nil && (exit.Cause != sandbox.Exited || exit.ExitCode != 0) {
@@ -151,6 +167,9 @@ func (r Report) Print(out io.Writer) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "\n%d rounds by turns; layers %v\n", r.Rounds, r.Layers)
-	return err
+	fmt.Fprintf(out, "\n%d rounds by turns; layers %v\n", r.Rounds, r.Layers)
+	for _, remark := range r.Remarks {
+		fmt.Fprintln(out, "remark: "+remark)
+	}
+	return nil
 }

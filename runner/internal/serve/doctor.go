@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -114,7 +115,16 @@ func Cost(ctx context.Context, environ []string, options DoctorOptions, out io.W
 		return Refused, err
 	}
 	defer os.RemoveAll(host.jails)
-	report, err := cost.Measure(ctx, cost.Config{Box: host.box, Dir: host.dir, Python: host.python, Rounds: options.Rounds})
+	dir, err := os.MkdirTemp(host.dir, "xray-doctor-")
+	if err != nil {
+		return Refused, err
+	}
+	defer os.RemoveAll(dir)
+	quiet := slog.New(slog.DiscardHandler)
+	box, _, coldness := withCells(host.cfg, filepath.Join(dir, cost.Runs), host.box, memoryLimit(), quiet)
+	defer tend(box, quiet)()
+	report, err := cost.Measure(ctx, cost.Config{Box: box, Dir: dir, Python: host.python, Rounds: options.Rounds})
+	report.Remarks = append(report.Remarks, coldness...)
 	if err != nil {
 		return Refused, err
 	}
@@ -126,6 +136,7 @@ func Cost(ctx context.Context, environ []string, options DoctorOptions, out io.W
 
 // host is where doctor runs scripts of its own.
 type host struct {
+	cfg    config.Config
 	box    sandbox.Sandbox
 	dir    string
 	jails  string // to be removed afterwards; not where a running runner has its own
@@ -144,7 +155,7 @@ func hostFor(environ []string, options DoctorOptions) (host, error) {
 	if !ok {
 		return host{}, errors.New("the scripts of doctor are written in Python, and there is no python3 here that this user may run")
 	}
-	h := host{dir: scratch(cfg), python: python}
+	h := host{cfg: cfg, dir: scratch(cfg), python: python}
 	if h.jails, err = os.MkdirTemp(h.dir, "xray-doctor-"); err != nil {
 		return host{}, err
 	}
@@ -156,7 +167,7 @@ func hostFor(environ []string, options DoctorOptions) (host, error) {
 
 func diagnose(cfg config.Config, box sandbox.Sandbox) diagnosis {
 	p := box.Posture()
-	_, _, coldness := withCells(cfg, box, 0, slog.New(slog.DiscardHandler)) // none is made before the first run
+	_, _, coldness := withCells(cfg, filepath.Join(cfg.WorkDir, execute.RunsDir), box, 0, slog.New(slog.DiscardHandler)) // none is made before the first run
 	d := diagnosis{
 		Verdict: Sound, Version: Version, Kernel: kernel(), UID: os.Getuid(), Tier: p.Tier, Minimum: cfg.MinIsolation,
 		Layers: server.Layers(p), Problems: []string{}, Remarks: slices.Concat([]string{}, cfg.StartRemarks, remarks(cfg), coldness),

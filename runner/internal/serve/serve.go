@@ -167,7 +167,7 @@ func build(cfg config.Config, box sandbox.Sandbox, table *counts.Table, log *slo
 		return nil, err
 	}
 	limit := memoryLimit()
-	box, cells, coldness := withCells(cfg, box, limit, log)
+	box, cells, coldness := withCells(cfg, filepath.Join(cfg.WorkDir, execute.RunsDir), box, limit, log)
 	slots := cfg.Slots
 	if slots == 0 {
 		slots = cfg.DefaultedCPUs

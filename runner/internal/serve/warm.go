@@ -7,16 +7,15 @@ import (
 	"path/filepath"
 
 	"xrayrunner/runner/internal/config"
-	"xrayrunner/runner/internal/execute"
 	"xrayrunner/runner/internal/sandbox"
 )
 
 // cellLibrary lies beside the shim: both are built from the same code.
 const cellLibrary = "xray-cell.so"
 
-// withCells puts warm starts around the sandbox, and says how much memory is theirs. Without them runs are as safe and
+// withCells puts warm starts around the sandbox, for runs whose working folders are below root, and says how much memory is theirs. Without them runs are as safe and
 // slower, so that what is missing does not keep the runner from starting, and is said: by doctor, in the log and in /healthz.
-func withCells(cfg config.Config, box sandbox.Sandbox, limit uint64, log *slog.Logger) (sandbox.Sandbox, uint64, []string) {
+func withCells(cfg config.Config, root string, box sandbox.Sandbox, limit uint64, log *slog.Logger) (sandbox.Sandbox, uint64, []string) {
 	if !cfg.Warm {
 		return box, 0, []string{"RUNNER_WARM=off: every run is a cold start"}
 	}
@@ -26,7 +25,7 @@ func withCells(cfg config.Config, box sandbox.Sandbox, limit uint64, log *slog.L
 	}
 	budget := warmMemory(cfg.WarmMemory, limit)
 	warm, err := sandbox.WithCells(box, sandbox.CellConfig{
-		Library: filepath.Join(filepath.Dir(shim), cellLibrary), Root: filepath.Join(cfg.WorkDir, execute.RunsDir), Budget: budget, Log: log.Info,
+		Library: filepath.Join(filepath.Dir(shim), cellLibrary), Root: root, Budget: budget, Log: log.Info,
 	})
 	if err != nil {
 		return box, 0, []string{coldFor(err)}

@@ -30,7 +30,7 @@ func TestColdIsSaid(t *testing.T) {
 		"RUNNER_WARM=off": {},
 		"no warm starts":  {Warm: true, Shim: "/nowhere/xray-shim"},
 	} {
-		box, memory, remarks := withCells(cfg, nil, 1<<30, slog.New(slog.DiscardHandler))
+		box, memory, remarks := withCells(cfg, "/nowhere", nil, 1<<30, slog.New(slog.DiscardHandler))
 		if box != nil || memory != 0 || len(remarks) != 1 || !strings.Contains(remarks[0], want) {
 			t.Errorf("%v %q, want %q", box, remarks, want)
 		}
