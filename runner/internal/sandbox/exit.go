@@ -82,12 +82,16 @@ func ownPeak() int64 {
 	return usage.Maxrss
 }
 
+// peakError: the kernel's counts of resident pages are exact to some batches for each processor only (percpu_counter), so
+// that what a child inherits can be above what we are told of ourselves. In KiB.
+const peakError = 4 << 10
+
 // peak is the program's peak of resident memory in bytes, or 0 when that cannot be told. Go starts children with
 // CLONE_VM, and at execve the kernel enters the peak of the memory that is left behind, which is ours, as the child's
 // (fs/exec.c, exec_mmap): a figure that is not above it says nothing about the program, and then counts what the watch
-// saw last. A supervised program is forked by the shim and has a true figure of its own.
+// saw last. A supervised program is forked by the shim and a warm one by its cell: those have a true figure of their own.
 func (r *run) peak(usage *syscall.Rusage, seen int64) int64 {
-	if usage.Maxrss <= r.ownPeak {
+	if !r.forked && usage.Maxrss <= ownPeak()+peakError {
 		return seen
 	}
 	return usage.Maxrss * 1024

@@ -89,7 +89,6 @@ type run struct {
 	pipes     *pipes
 	begin     time.Time
 	wall      time.Duration
-	ownPeak   int64 // our own memory at its highest, in KiB, before the start; 0 for a fork of a cell, which does not inherit it
 
 	group               *group // nil without that layer
 	overMemory, crowded bool   // what its counters said at the end
@@ -113,7 +112,7 @@ func (s *landlocked) start(spec Spec) (*run, error) {
 		return nil, err
 	}
 	r := newRun(spec, p)
-	r.jailed, r.ownPeak = s.jails != nil, ownPeak()
+	r.jailed = s.jails != nil
 	c := p.child
 	if s.cgroups != nil {
 		if r.group, err = s.cgroups.make(spec.Limits); err != nil {
