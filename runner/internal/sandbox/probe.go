@@ -129,6 +129,10 @@ func (p *prober) run(f inForce, processes int, arguments ...string) (Exit, error
 	return exit, err
 }
 
+// probeTime is much more than a probe needs: on an emulated host one had not enough with 10 s, and a layer that was in
+// force was said to be missing.
+const probeTime = 30 * time.Second
+
 func (p *prober) start(f inForce, processes int, memory uint64, arguments ...string) (Exit, error) {
 	exit, _, err := p.observe(f, processes, memory, arguments...)
 	return exit, err
@@ -141,7 +145,7 @@ func (p *prober) observe(f inForce, processes int, memory uint64, arguments ...s
 		Argv: append([]string{p.shim, "--probe"}, arguments...),
 		Dir:  p.work(),
 		Limits: Limits{
-			Wall: 10 * time.Second, CPU: 5 * time.Second, MemoryBytes: memory, FileBytes: 1 << 20, DiskBytes: probeDisk, DiskFiles: 1000,
+			Wall: probeTime, CPU: probeTime, MemoryBytes: memory, FileBytes: 1 << 20, DiskBytes: probeDisk, DiskFiles: 1000,
 			OpenFiles: probeFiles, Processes: processes, StdoutBytes: 4096, StderrBytes: 4096, Interpreter: Compiled,
 		},
 	})
