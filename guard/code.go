@@ -23,7 +23,14 @@ const (
 	QuotaDaily       Code = "quota_daily"        // rule 4
 	Busy             Code = "busy"               // rule 4
 	ClassNotAllowed  Code = "class_not_allowed"  // rule 5
-	ApprovalRequired Code = "approval_required"  // rule 5
+	NotMounted       Code = "not_mounted"        // rule 2
+	ApprovalRequired Code = "approval_required"  // rule 5: there is none; one has been asked for
+	ApprovalPending  Code = "approval_pending"   // rule 5: it has not been decided yet
+	ApprovalDenied   Code = "approval_denied"    // rule 5
+	ApprovalExpired  Code = "approval_expired"   // rule 5
+	ApprovalUsed     Code = "approval_used"      // rule 5
+	ApprovalVoid     Code = "approval_void"      // rule 5: it is for another call than this one
+	SOPInvalid       Code = "sop_invalid"        // rule 5: no signed procedure that holds
 	GuardError       Code = "guard_error"        // rule 6
 )
 

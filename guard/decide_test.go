@@ -69,6 +69,7 @@ var rows = []row{
 	{name: "an entry without a skill", want: guard.UnknownSkill, rule: 2,
 		change: func(p *guard.Policy, _ *guard.Call) { p.Skills["safe"] = guard.SkillPolicy{} }},
 	{name: "another skill is closed", change: func(p *guard.Policy, _ *guard.Call) { closed(p, "mutating", guard.AgentDisabled, "") }},
+	{name: "without its folder", want: guard.NotMounted, rule: 2, reason: "has not given", change: func(p *guard.Policy, _ *guard.Call) { closed(p, "safe", guard.NotMounted, "") }},
 	{name: "this skill is closed", want: guard.AgentDisabled, rule: 2, reason: "skill safe is not open to agents",
 		change: func(p *guard.Policy, _ *guard.Call) { closed(p, "safe", guard.AgentDisabled, "") }},
 	{name: "closed to load too", want: guard.AgentDisabled, rule: 2,
@@ -169,7 +170,7 @@ var rows = []row{
 	{name: "mutating below its ceiling and approved", change: func(p *guard.Policy, c *guard.Call) {
 		c.Skill, c.Approved, p.MaxClass = "mutating", true, manifests.Mutating
 	}},
-	{name: "mutating, not approved", want: guard.ApprovalRequired, rule: 5, reason: "do not retry", change: func(p *guard.Policy, c *guard.Call) {
+	{name: "mutating, not approved", want: guard.ApprovalRequired, rule: 5, reason: "needs an operator's approval", change: func(p *guard.Policy, c *guard.Call) {
 		c.Skill, p.MaxClass = "mutating", manifests.Mutating
 	}},
 	{name: "mutating above the ceiling, though approved", want: guard.ClassNotAllowed, rule: 5, change: func(p *guard.Policy, c *guard.Call) {
@@ -184,6 +185,13 @@ var rows = []row{
 	{name: "dangerous above the ceiling, though approved", want: guard.ClassNotAllowed, rule: 5, change: func(p *guard.Policy, c *guard.Call) {
 		c.Skill, c.Approved, p.MaxClass = "dangerous", true, manifests.Mutating
 	}},
+	{name: "mutating, and its approval waits", want: guard.ApprovalPending, rule: 5, reason: "because", change: unapproved(guard.ApprovalPending)},
+	{name: "mutating, and its approval was refused", want: guard.ApprovalDenied, rule: 5, reason: "because", change: unapproved(guard.ApprovalDenied)},
+	{name: "mutating, and its approval has ended", want: guard.ApprovalExpired, rule: 5, reason: "because", change: unapproved(guard.ApprovalExpired)},
+	{name: "mutating, and its approval was used", want: guard.ApprovalUsed, rule: 5, reason: "because", change: unapproved(guard.ApprovalUsed)},
+	{name: "mutating, and its approval is for another call", want: guard.ApprovalVoid, rule: 5, reason: "because", change: unapproved(guard.ApprovalVoid)},
+	{name: "mutating, and its approval has no procedure", want: guard.SOPInvalid, rule: 5, reason: "because", change: unapproved(guard.SOPInvalid)},
+	{name: "what is missing is no approval's", want: guard.ApprovalRequired, rule: 5, change: unapproved("allow")},
 	{name: "no ceiling", want: guard.ClassNotAllowed, rule: 5, change: func(p *guard.Policy, _ *guard.Call) { p.MaxClass = "" }},
 	{name: "a ceiling that is no class", want: guard.ClassNotAllowed, rule: 5, change: func(p *guard.Policy, _ *guard.Call) { p.MaxClass = "everything" }},
 	{name: "a skill without a class", want: guard.ClassNotAllowed, rule: 5, change: func(p *guard.Policy, _ *guard.Call) {
@@ -204,6 +212,12 @@ var rows = []row{
 		broken.Scripts = map[string]*manifests.Script{"run.py": {}}
 		p.Skills["safe"] = guard.SkillPolicy{Skill: &broken}
 	}},
+}
+
+func unapproved(code guard.Code) func(*guard.Policy, *guard.Call) {
+	return func(p *guard.Policy, c *guard.Call) {
+		c.Skill, p.MaxClass, c.Unapproved, c.UnapprovedWhy = "mutating", manifests.Mutating, code, "because"
+	}
 }
 
 func TestDecide(t *testing.T) {
@@ -385,6 +399,28 @@ func TestReasonsAreBounded(t *testing.T) {
 		got := guard.Decide(p, c)
 		if got.Allowed() || len(got.Reason) > 800 || strings.ContainsAny(got.Reason, "\x1b\x00\n") {
 			t.Errorf("%d bytes of reason: %q", len(got.Reason), got.Reason)
+		}
+	}
+}
+
+// TestUnapproved: what an approval lacks is said with its code, and nothing that a caller puts there lets a call through.
+func TestUnapproved(t *testing.T) {
+	for _, c := range []struct{ given, want guard.Code }{
+		{"", guard.ApprovalRequired}, {guard.ApprovalPending, guard.ApprovalPending}, {guard.ApprovalDenied, guard.ApprovalDenied},
+		{guard.ApprovalExpired, guard.ApprovalExpired}, {guard.ApprovalUsed, guard.ApprovalUsed}, {guard.ApprovalVoid, guard.ApprovalVoid},
+		{guard.SOPInvalid, guard.SOPInvalid}, {"allow", guard.ApprovalRequired}, {guard.Busy, guard.ApprovalRequired},
+	} {
+		for _, class := range []manifests.Class{manifests.Mutating, manifests.Dangerous} {
+			p, call := allowed(t)
+			p.MaxClass, call.Skill, call.Unapproved, call.UnapprovedWhy = manifests.Dangerous, string(class), c.given, "because"
+			d := guard.Decide(p, call)
+			if d.Allowed() || d.Code != c.want || d.Rule != 5 || (c.given == c.want && c.given != "") != strings.HasSuffix(d.Reason, "because") {
+				t.Errorf("%q for %s: %+v, want %s", c.given, class, d, c.want)
+			}
+			call.Approved = true
+			if d := guard.Decide(p, call); !d.Allowed() {
+				t.Errorf("approved, and %q for %s: %+v", c.given, class, d)
+			}
 		}
 	}
 }

@@ -33,6 +33,8 @@ func TestEveryFieldDecides(t *testing.T) {
 		"DayRuns":     func(c *guard.Call) { c.DayRuns = 100 },
 		"TokenHolds":  func(c *guard.Call) { c.TokenHolds = 100 },
 		"Approved":    func(c *guard.Call) { c.Approved = false },
+		// Only the code and the reason of a refusal; TestUnapproved shows both.
+		"Unapproved": nil, "UnapprovedWhy": nil,
 	}
 	// A call for which all fields count: approved, of a class at the ceiling, one run short of the daily limit.
 	base := func() (guard.Policy, guard.Call) {

@@ -41,6 +41,8 @@ type Call struct {
 	DayRuns             int
 	TokenHolds          int  // runs of this caller's token that run or wait now
 	Approved            bool // an approval that is bound to exactly this call has been taken
+	Unapproved          Code // when it has not been: why; empty means that there is none
+	UnapprovedWhy       string
 }
 
 // Verdict is allow or deny; the zero value denies.
@@ -103,6 +105,7 @@ var closedReasons = map[Code]string{
 	SkillDrift:    "is not open to agents: its published copy differs from the reviewed one; an operator has to publish it again",
 	Integrity:     "is stopped: its files changed after the build; an operator has to look at the runner",
 	WrongNetwork:  "needs a network that this runner does not have",
+	NotMounted:    "needs a folder that the runner's operator has not given to it",
 	ToolDisabled:  "is not available: running skills is switched off or locked; do not retry",
 }
 
@@ -204,11 +207,21 @@ func class(p Policy, c Call) *Decision {
 	switch {
 	case k.Rank() == 0 || k.Rank() > p.MaxClass.Rank():
 		return deny(5, ClassNotAllowed, "skill %s is of class %q, which is above what is allowed here; do not retry", c.Skill, k)
-	case k != manifests.Safe && !c.Approved:
-		return deny(5, ApprovalRequired, "skill %s is of class %q and needs an operator's approval, which cannot be given yet; do not retry", c.Skill, k)
+	case k == manifests.Safe || c.Approved:
+		return nil
 	}
-	return nil
+	return unapproved(c, k)
 }
+
+func unapproved(c Call, k manifests.Class) *Decision {
+	if slices.Contains(approvalCodes, c.Unapproved) {
+		return deny(5, c.Unapproved, "skill %s is of class %q: %s", c.Skill, k, c.UnapprovedWhy)
+	}
+	return deny(5, ApprovalRequired, "skill %s is of class %q and needs an operator's approval", c.Skill, k)
+}
+
+// approvalCodes are what an approval can lack. Whatever else a caller says is missing, the answer stays a refusal.
+var approvalCodes = []Code{ApprovalPending, ApprovalDenied, ApprovalExpired, ApprovalUsed, ApprovalVoid, SOPInvalid}
 
 // clip bounds a caller's text inside a reason, so that a refusal cannot be used to carry a page.
 func clip(s string) string {

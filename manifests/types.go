@@ -33,6 +33,18 @@ func (c Class) Rank() int {
 	return 0
 }
 
+// Operators is how many different people must approve a run of this class (spec section 8). What is no class wants as many
+// as the most dangerous one.
+func (c Class) Operators() int {
+	switch c {
+	case Safe:
+		return 0
+	case Mutating:
+		return 1
+	}
+	return 2
+}
+
 // Lock is the decoded lock file, runner/manifest.json: everything that may run.
 type Lock struct {
 	Version int               `json:"version"` // LockVersion

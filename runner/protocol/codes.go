@@ -24,7 +24,9 @@ const (
 	Busy                         = guard.Busy // given by the runner, too
 	ManifestMismatch  guard.Code = "manifest_mismatch"
 	DuplicateRun      guard.Code = "duplicate_run"
-	ApprovalDenied    guard.Code = "approval_denied"
+	ApprovalOwn       guard.Code = "approval_own"
+	ApprovalTwice     guard.Code = "approval_twice"
+	ApprovalClosed    guard.Code = "approval_closed"
 	RunnerUnavailable guard.Code = "runner_unavailable"
 )
 
@@ -62,8 +64,17 @@ var Refusals = []Refusal{
 	{Code: guard.AgentDisabled, Status: http.StatusForbidden, Retry: RetryNo, Text: "the skill is not open to agents"},
 	{Code: guard.ToolDisabled, Status: http.StatusForbidden, Retry: RetryNo, Text: "the tool is switched off"},
 	{Code: guard.SkillDrift, Status: http.StatusConflict, Retry: RetryNo, Text: "the published copy differs from the reviewed one"},
-	{Code: guard.ApprovalRequired, Status: http.StatusForbidden, Retry: RetryNo, Text: "an operator has to approve this call"},
-	{Code: ApprovalDenied, Status: http.StatusForbidden, Retry: RetryNo, Text: "an operator has refused this call", Later: true},
+	{Code: guard.NotMounted, Status: http.StatusConflict, Retry: RetryNo, Text: "the skill needs a folder that the runner does not have"},
+	{Code: guard.ApprovalRequired, Status: http.StatusForbidden, Retry: RetryAfter, Text: "an operator has to approve this call"},
+	{Code: guard.ApprovalPending, Status: http.StatusForbidden, Retry: RetryAfter, Text: "no operator has decided yet"},
+	{Code: guard.ApprovalDenied, Status: http.StatusForbidden, Retry: RetryNo, Text: "an operator has refused this call"},
+	{Code: guard.ApprovalExpired, Status: http.StatusForbidden, Retry: RetryFix, Text: "the approval has expired"},
+	{Code: guard.ApprovalUsed, Status: http.StatusForbidden, Retry: RetryFix, Text: "the approval has been used; it is good for one run"},
+	{Code: guard.ApprovalVoid, Status: http.StatusForbidden, Retry: RetryFix, Text: "the approval is for another call than this one"},
+	{Code: guard.SOPInvalid, Status: http.StatusForbidden, Retry: RetryNo, Text: "there is no signed procedure that holds for this script"},
+	{Code: ApprovalOwn, Status: http.StatusForbidden, Retry: RetryNo, Text: "nobody approves a request of his own"},
+	{Code: ApprovalTwice, Status: http.StatusConflict, Retry: RetryNo, Text: "this operator has decided already; another one is wanted"},
+	{Code: ApprovalClosed, Status: http.StatusConflict, Retry: RetryNo, Text: "the request is not open any more"},
 	{Code: RunnerUnavailable, Status: http.StatusServiceUnavailable, Retry: RetryAfter, Text: "the runner cannot be reached; nothing was started"},
 	{Code: guard.GuardError, Status: http.StatusInternalServerError, Retry: RetryNo, Text: "the guard failed, so the call is refused"},
 }

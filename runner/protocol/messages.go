@@ -25,8 +25,8 @@ const (
 	HeaderManifest = "Xray-Manifest-Digest"
 
 	// MaxRequestBytes bounds the body of POST /run: 4 KiB of input in its string form (each byte at most 6
-	// characters when escaped), and the envelope.
-	MaxRequestBytes = 32 << 10
+	// characters when escaped), a signed procedure in base64, and the envelope.
+	MaxRequestBytes = 48 << 10
 )
 
 // RunRequest is the body of POST /run. Input is a JSON object, or a string that holds the text of one.
@@ -39,6 +39,7 @@ type RunRequest struct {
 	Input     json.RawMessage `json:"input"`
 	TimeoutMS int64           `json:"timeout_ms,omitempty"` // set by the api only; can shorten, never lengthen
 	Trace     string          `json:"-"`                    // the id of HeaderTrace; "" when there is none
+	Approval  *Approval       `json:"approval,omitempty"`   // set by the api only; for a class above safe
 }
 
 // TextInput puts judged bytes into the string form of RunRequest.Input. An encoder would fold the white space of
@@ -93,6 +94,7 @@ type Problem struct {
 	RetryAfterMS   int64      `json:"retry_after_ms,omitempty"` // with RetryAfter
 	Pointer        string     `json:"pointer,omitempty"`        // RFC 6901 into the input
 	RunID          string     `json:"run_id,omitempty"`
+	ApprovalID     string     `json:"approval_id,omitempty"` // of the request that waits for an operator
 	ManifestDigest string     `json:"manifest_digest,omitempty"`
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"xrayrunner/guard"
+	"xrayrunner/internal/sop"
 	"xrayrunner/runner/protocol"
 )
 
@@ -34,7 +35,9 @@ func TestTextInput(t *testing.T) {
 func TestLongestInputFits(t *testing.T) {
 	longest := `{"s":"` + strings.Repeat("<", guard.MaxInputBytes-8) + `"}` // six characters each in the string form
 	raw, err := json.Marshal(protocol.RunRequest{RunID: strings.Repeat("0", 36), Session: strings.Repeat("s", 64), Turn: strings.Repeat("t", 128),
-		Skill: strings.Repeat("k", 128), Script: strings.Repeat("p", 128), Input: protocol.TextInput([]byte(longest)), TimeoutMS: 120_000})
+		Skill: strings.Repeat("k", 128), Script: strings.Repeat("p", 128), Input: protocol.TextInput([]byte(longest)), TimeoutMS: 120_000,
+		Approval: &protocol.Approval{ID: strings.Repeat("i", 36), Binding: strings.Repeat("b", 64), ApprovedBy: []string{strings.Repeat("n", 64), strings.Repeat("m", 64)},
+			SOP: &protocol.SOP{Document: make([]byte, sop.MaxDocumentBytes), Signature: make([]byte, sop.MaxSignatureBytes)}}})
 	if err != nil || len(longest) != guard.MaxInputBytes || len(raw) > protocol.MaxRequestBytes {
 		t.Errorf("%d bytes of request for %d of input, at most %d (%v)", len(raw), len(longest), protocol.MaxRequestBytes, err)
 	}
@@ -46,11 +49,13 @@ func TestMembers(t *testing.T) {
 		of   reflect.Type
 		want []string
 	}{
-		{reflect.TypeFor[protocol.RunRequest](), []string{"run_id", "session", "turn", "skill", "script", "input", "timeout_ms"}},
+		{reflect.TypeFor[protocol.RunRequest](), []string{"run_id", "session", "turn", "skill", "script", "input", "timeout_ms", "approval"}},
 		{reflect.TypeFor[protocol.Result](), []string{"run_id", "outcome", "exit_code", "signal", "result", "detail", "stderr", "stderr_truncated", "usage", "sandbox", "script_sha256", "manifest_digest"}},
 		{reflect.TypeFor[protocol.Usage](), []string{"wall_ms", "cpu_ms", "max_rss_bytes", "queued_ms"}},
 		{reflect.TypeFor[protocol.SandboxInfo](), []string{"tier", "layers", "start"}},
-		{reflect.TypeFor[protocol.Problem](), []string{"type", "title", "status", "detail", "code", "retry", "retry_after_ms", "pointer", "run_id", "manifest_digest"}},
+		{reflect.TypeFor[protocol.Problem](), []string{"type", "title", "status", "detail", "code", "retry", "retry_after_ms", "pointer", "run_id", "approval_id", "manifest_digest"}},
+		{reflect.TypeFor[protocol.Approval](), []string{"id", "binding", "approved_by", "expires", "sop"}},
+		{reflect.TypeFor[protocol.SOP](), []string{"document", "signature"}},
 		{reflect.TypeFor[protocol.Event](), []string{"event", "t_ms", "line", "result"}},
 	} {
 		var got []string

@@ -27,6 +27,7 @@ var Table = []settings.Setting{
 	{Name: "RUNNER_MIN_ISOLATION", Default: "landlock,seccomp", Text: "layers without which the runner does not start, comma-separated"},
 	{Name: "RUNNER_NETWORK", Default: "none", Text: "`none`: any interface or route but loopback makes it not ready (`egress` comes later)"},
 	{Name: "RUNNER_MAX_CLASS", Default: "safe", Text: "the highest class that it runs: `safe`, `mutating`, `dangerous`; the api cannot lift it"},
+	{Name: "RUNNER_SOP_KEYS", Default: "", Text: "PEM file of the public keys (Ed25519, RSA) whose signed procedures count; without one nothing dangerous runs"},
 	{Name: "RUNNER_ALLOW_UIDS", Default: "", Text: "user ids that may call over the socket, comma-separated; empty: whoever the socket's mode lets in, but not the runner's own uid, which scripts share"},
 	{Name: "RUNNER_DEV", Default: "", Text: "`1` allows TCP on an address other than loopback and the presence of a network; said in the log and in /healthz"},
 	{Name: "RUNNER_TOKEN", Default: "", Text: "bearer token for TCP, at least 16 characters", Secret: true},
@@ -50,6 +51,7 @@ type Config struct {
 	MinIsolation  []string
 	Network       string
 	MaxClass      manifests.Class
+	SOPKeys       string // path; empty: none
 	AllowUIDs     []uint32
 	Warm          bool
 	WarmMemory    uint64 // bytes; 0: decide from the container's limit
@@ -70,7 +72,7 @@ func Load(environ []string) (Config, error) {
 	c := Config{
 		SkillsDir: v["RUNNER_SKILLS_DIR"], Manifest: v["RUNNER_MANIFEST"], WorkDir: v["RUNNER_WORK_DIR"],
 		Isolation: v["RUNNER_ISOLATION"], Network: v["RUNNER_NETWORK"], MaxClass: manifests.Class(v["RUNNER_MAX_CLASS"]),
-		Token: v["RUNNER_TOKEN"], Dev: v["RUNNER_DEV"] == "1", Shim: v["RUNNER_SHIM"],
+		Token: v["RUNNER_TOKEN"], Dev: v["RUNNER_DEV"] == "1", Shim: v["RUNNER_SHIM"], SOPKeys: v["RUNNER_SOP_KEYS"],
 		StartRemarks: remarks, DefaultedCPUs: runtime.NumCPU(),
 	}
 	for _, check := range []func(*Config, settings.Values) error{listen, numbers, warm, isolation, uids, paths} {
@@ -190,8 +192,10 @@ func paths(c *Config, _ settings.Values) error {
 			return fmt.Errorf("%s=%q: write an absolute path", name, p)
 		}
 	}
-	if c.Shim != "" && !filepath.IsAbs(c.Shim) {
-		return fmt.Errorf("RUNNER_SHIM=%q: write an absolute path, or nothing", c.Shim)
+	for name, p := range map[string]string{"RUNNER_SHIM": c.Shim, "RUNNER_SOP_KEYS": c.SOPKeys} {
+		if p != "" && !filepath.IsAbs(p) {
+			return fmt.Errorf("%s=%q: write an absolute path, or nothing", name, p)
+		}
 	}
 	return nil
 }

@@ -21,8 +21,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"xrayrunner/internal/sop"
 	"xrayrunner/manifests"
 	"xrayrunner/runner/client"
+	"xrayrunner/runner/internal/approve"
 	"xrayrunner/runner/internal/config"
 	"xrayrunner/runner/internal/counts"
 	"xrayrunner/runner/internal/execute"
@@ -166,6 +168,10 @@ func build(cfg config.Config, box sandbox.Sandbox, table *counts.Table, log *slo
 	if err != nil {
 		return nil, err
 	}
+	keys, err := sop.LoadKeys(cfg.SOPKeys)
+	if err != nil {
+		return nil, fmt.Errorf("RUNNER_SOP_KEYS: %w", err)
+	}
 	limit := memoryLimit()
 	box, cells, coldness := withCells(cfg, filepath.Join(cfg.WorkDir, execute.RunsDir), box, limit, log)
 	slots := cfg.Slots
@@ -175,13 +181,16 @@ func build(cfg config.Config, box sandbox.Sandbox, table *counts.Table, log *slo
 	s := &server.Server{
 		Log: log, Lock: lock, LockRaw: raw, Snapshot: snap, Posture: box.Posture(), MaxClass: cfg.MaxClass, Version: Version,
 		Executor: &execute.Executor{Lock: lock, Snapshot: snap, Sandbox: box, WorkDir: cfg.WorkDir, Interpreters: execute.FindInterpreters()},
-		Queue:    queue.New(slots, cfg.Queue, runMemory(limit, cells)), Counts: table, Slots: slots, Places: cfg.Queue,
+		Queue:    queue.New(slots, cfg.Queue, runMemory(limit, cells)), Counts: table, Approve: approve.New(keys, time.Now), Slots: slots, Places: cfg.Queue,
 		Token: cfg.Token, AllowUIDs: cfg.AllowUIDs, Development: cfg.TCP != "", NetworkProblem: networkProblem,
 	}
 	if cfg.TCP == "" {
 		s.Token = ""
 	}
 	s.Remarks = append(remarks(cfg), coldness...)
+	if cfg.MaxClass == manifests.Dangerous && keys.Len() == 0 {
+		s.Remarks = append(s.Remarks, "RUNNER_MAX_CLASS=dangerous without RUNNER_SOP_KEYS: nothing dangerous will run")
+	}
 	if cfg.Dev {
 		s.NetworkProblem = func() string { return "" }
 	}

@@ -19,7 +19,9 @@ import (
 	"time"
 
 	"xrayrunner/guard"
+	"xrayrunner/internal/sop"
 	"xrayrunner/manifests"
+	"xrayrunner/runner/internal/approve"
 	"xrayrunner/runner/internal/counts"
 	"xrayrunner/runner/internal/execute"
 	"xrayrunner/runner/internal/queue"
@@ -150,7 +152,7 @@ func start(t *testing.T, slots, places int, change func(*server.Server, *http.Se
 	f.server = &server.Server{
 		Log: slog.New(slog.NewJSONHandler(f.log, nil)), Lock: lock, LockRaw: []byte(`{"the":"bytes"}`), Snapshot: snap,
 		Executor: &execute.Executor{Lock: lock, Snapshot: snap, Sandbox: f.box, WorkDir: work, Interpreters: execute.Interpreters{"python3": "/usr/bin/python3"}},
-		Queue:    queue.New(slots, places, 1<<40), Counts: counts.New(time.Now), Posture: f.box.Posture(), MaxClass: manifests.Safe, Version: "test",
+		Queue:    queue.New(slots, places, 1<<40), Counts: counts.New(time.Now), Approve: approve.New(sop.Keys{}, time.Now), Posture: f.box.Posture(), MaxClass: manifests.Safe, Version: "test",
 		Slots: slots, Places: places, AllowUIDs: []uint32{uint32(os.Getuid())}, NetworkProblem: func() string { return "" },
 	}
 	stop, cancel := context.WithCancel(context.Background())

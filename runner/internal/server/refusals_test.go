@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -116,12 +117,37 @@ func TestRefusals(t *testing.T) {
 	f.t = t
 }
 
-// TestApprovalRequired: with a higher ceiling the class is let through, and the approval is missing, since only a later
-// part can give one.
-func TestApprovalRequired(t *testing.T) {
+// TestApproval: with a higher ceiling the class is let through, and the approval decides; it is good for one run.
+func TestApproval(t *testing.T) {
 	f := start(t, 1, 1, func(s *server.Server, _ *http.Server) { s.MaxClass = manifests.Mutating })
 	f.refused(f.run(t.Context(), f.request("mutating", "run.py", "{}")), guard.ApprovalRequired)
 	f.served(f.run(t.Context(), f.request("one", "run.py", "{}")))
+
+	sum := f.server.Lock.Skills["mutating"].Files["run.py"].SHA256
+	approval := `,"approval":{"id":"a","binding":"` + protocol.Binding("mutating", "run.py", sum, []byte("{}"), f.server.Lock.Digest()) +
+		`","approved_by":["ann"],"expires":"` + time.Now().Add(time.Minute).Format(time.RFC3339) + `"}}`
+	with := func(input string) string {
+		return strings.TrimSuffix(f.request("mutating", "run.py", input), "}") + approval
+	}
+	f.refused(f.run(t.Context(), with("{ }")), guard.ApprovalVoid)
+	f.served(f.run(t.Context(), with("{}")))
+	f.refused(f.run(t.Context(), with("{}")), guard.ApprovalUsed)
+}
+
+// TestApprovalIsGivenBack when the run never started: here because the runner has no place.
+func TestApprovalIsGivenBack(t *testing.T) {
+	f := start(t, 1, 0, func(s *server.Server, _ *http.Server) { s.MaxClass = manifests.Mutating })
+	gate, done := make(chan struct{}), make(chan reply, 1)
+	f.box.runs(until(gate))
+	go func() { done <- f.run(context.Background(), f.request("one", "run.py", "{}")) }()
+	f.eventually("the place is taken", f.load(1, 0))
+	sum := f.server.Lock.Skills["mutating"].Files["run.py"].SHA256
+	body := strings.TrimSuffix(f.request("mutating", "run.py", "{}"), "}") + `,"approval":{"id":"a","binding":"` +
+		protocol.Binding("mutating", "run.py", sum, []byte("{}"), f.server.Lock.Digest()) + `","approved_by":["ann"],"expires":"` + time.Now().Add(time.Minute).Format(time.RFC3339) + `"}}`
+	f.refused(f.run(t.Context(), body), protocol.Busy)
+	close(gate)
+	f.served(<-done)
+	f.served(f.run(t.Context(), body))
 }
 
 func TestEnvelopePointer(t *testing.T) {

@@ -124,9 +124,15 @@ func (s *Server) admit(ctx context.Context, req *protocol.RunRequest) (job execu
 	if !decision.Allowed() {
 		return job, nil, protocol.ProblemOf(decision)
 	}
+	unapprove, refused := s.takeApproval(req)
+	if refused != nil {
+		uncount()
+		return job, nil, refused
+	}
 	id, forget, err := s.Counts.Claim(req.RunID)
 	if err != nil {
 		uncount()
+		unapprove()
 		return job, nil, countsProblem(err)
 	}
 	req.RunID = id.String()
@@ -141,6 +147,7 @@ func (s *Server) admit(ctx context.Context, req *protocol.RunRequest) (job execu
 	}
 	if err != nil {
 		uncount()
+		unapprove()
 		forget()
 		return job, nil, placeProblem(err, req.Skill)
 	}
@@ -150,9 +157,11 @@ func (s *Server) admit(ctx context.Context, req *protocol.RunRequest) (job execu
 
 func (s *Server) reserve(req *protocol.RunRequest, input []byte) (guard.Decision, func(), *protocol.Problem) {
 	policy := s.policy(req.Skill)
+	code, why := s.judgeApproval(req, input)
 	var decision guard.Decision
 	uncount, err := s.Counts.Reserve(req.Session, req.Turn, func(turnRuns, sessionRuns int) bool {
-		decision = guard.Decide(policy, guard.Call{Tool: guard.ToolRun, Skill: req.Skill, Script: req.Script, Input: input, TurnRuns: turnRuns, SessionRuns: sessionRuns})
+		decision = guard.Decide(policy, guard.Call{Tool: guard.ToolRun, Skill: req.Skill, Script: req.Script, Input: input, TurnRuns: turnRuns, SessionRuns: sessionRuns,
+			Approved: code == "", Unapproved: code, UnapprovedWhy: why})
 		return decision.Allowed()
 	})
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 
 	"xrayrunner/guard"
 	"xrayrunner/manifests"
+	"xrayrunner/runner/internal/approve"
 	"xrayrunner/runner/internal/counts"
 	"xrayrunner/runner/internal/execute"
 	"xrayrunner/runner/internal/queue"
@@ -36,6 +37,7 @@ type Server struct {
 	Executor *execute.Executor
 	Queue    *queue.Queue
 	Counts   *counts.Table
+	Approve  *approve.Desk
 	Posture  sandbox.Posture
 	MaxClass manifests.Class
 	Version  string
