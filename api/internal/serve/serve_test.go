@@ -56,7 +56,7 @@ func TestMigrate(t *testing.T) {
 	env := environ(t)
 	for range 2 {
 		var out bytes.Buffer
-		if err := serve.Migrate(t.Context(), env, &out); err != nil || out.String() != "store is at schema version 2\n" {
+		if err := serve.Migrate(t.Context(), env, &out); err != nil || out.String() != "store is at schema version 3\n" {
 			t.Errorf("%q (%v)", out.String(), err)
 		}
 	}

@@ -26,13 +26,18 @@ func (db *DB) Begin(ctx context.Context, c Call, judge func(State) Verdict) (Ver
 			return err
 		}
 		v = judged(judge, st)
+		if v.Request != nil && !v.Allowed {
+			if v.Approval, err = db.request(ctx, t, c, *v.Request); err != nil {
+				return err
+			}
+		}
 		body := openedBody(c, v)
 		opened, err := db.append(ctx, t, "opened", c.ID, body)
 		if err != nil {
 			return err
 		}
 		if v.Allowed {
-			return db.reserve(ctx, t, c, day, opened)
+			return db.reserve(ctx, t, c, v, day, opened)
 		}
 		return db.refuse(ctx, t, c, v, day, opened, body)
 	})
@@ -68,8 +73,28 @@ func (db *DB) state(ctx context.Context, t *tx, c Call, day string) (State, erro
 	if st.Skills, err = skills(ctx, t, c.Skill); err != nil {
 		return st, err
 	}
+	if err := approved(ctx, t, c, &st); err != nil {
+		return st, err
+	}
 	st.Sandbox, err = sandbox(ctx, t)
 	return st, err
+}
+
+// approved reads the approval that a call names. Another session's is nobody's here.
+func approved(ctx context.Context, t *tx, c Call, st *State) error {
+	if c.Approval == "" {
+		return nil
+	}
+	a, err := approval(ctx, t, `id = ? AND session = ? AND token = ?`, c.Approval, c.Session, c.Token)
+	if errors.Is(err, ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	st.Approval = &a
+	st.Procedure, err = procedure(ctx, t, c.Skill, c.Script)
+	return err
 }
 
 // counts reads all four counts; what has no row yet counts 0.
@@ -82,7 +107,12 @@ func (db *DB) counts(ctx context.Context, t *tx, c Call, day string, st *State) 
 		Scan(&st.SessionRuns, &st.TurnRuns, &st.DayRuns, &st.TokenHolds)
 }
 
-func (db *DB) reserve(ctx context.Context, t *tx, c Call, day string, opened int64) error {
+func (db *DB) reserve(ctx context.Context, t *tx, c Call, v Verdict, day string, opened int64) error {
+	if v.Uses {
+		if err := useApproval(ctx, t, c.Approval, c.ID); err != nil {
+			return err
+		}
+	}
 	if c.Counts {
 		if err := take(ctx, t, c.Session, c.Turn, day); err != nil {
 			return err
@@ -178,6 +208,9 @@ func (db *DB) end(ctx context.Context, t *tx, id string, cl Closing) error {
 	}
 	if counted && !cl.Started {
 		if err := giveBack(ctx, t, session, turn, day); err != nil {
+			return err
+		}
+		if err := unuseApproval(ctx, t, id); err != nil {
 			return err
 		}
 	}

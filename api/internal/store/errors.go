@@ -11,6 +11,11 @@ var (
 	ErrInvalid = errors.New("invalid value")
 	// ErrExists is returned when a name is taken.
 	ErrExists = errors.New("exists already")
+	// ErrOwn, ErrTwice and ErrClosed are returned by Decide: the request is the operator's own; he has decided already; it is
+	// not open any more.
+	ErrOwn    = errors.New("the request is the operator's own")
+	ErrTwice  = errors.New("this operator has decided already")
+	ErrClosed = errors.New("the request is not open any more")
 	// ErrTooManyTurns is returned when a session has had 1000 turns.
 	ErrTooManyTurns = errors.New("this session has had its turns; make a new one")
 )

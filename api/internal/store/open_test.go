@@ -124,7 +124,7 @@ func TestOpenTwiceAtOnce(t *testing.T) {
 			if db == nil {
 				continue
 			}
-			if v, err := db.SchemaVersion(t.Context()); err != nil || v != 2 {
+			if v, err := db.SchemaVersion(t.Context()); err != nil || v != 3 {
 				t.Errorf("schema version %d (%v), want 2", v, err)
 			}
 			if err := db.Close(); err != nil {

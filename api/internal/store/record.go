@@ -36,6 +36,15 @@ func openedBody(c Call, v Verdict) map[string]any {
 	if c.Role == RoleAgent { // an agent acts for the system, not for a person of ours
 		b["user"], b["role"] = 0, "system"
 	}
+	switch {
+	case v.Approval.ID != "":
+		b["approval"] = v.Approval.ID
+	case c.Approval != "":
+		b["approval"] = Storable(c.Approval)
+	}
+	if len(v.Approval.Decisions) > 0 {
+		b["approved_by"] = v.Approval.ApprovedBy()
+	}
 	put(b, "input", c.Input)
 	return b
 }
@@ -43,7 +52,7 @@ func openedBody(c Call, v Verdict) map[string]any {
 // closedBody repeats who and what, so that each line of the record can be read alone.
 func closedBody(opened map[string]any, cl Closing) map[string]any {
 	b := map[string]any{"outcome": cl.Outcome, "error": Storable(cl.Error), "duration_ms": float64(cl.Duration.Microseconds()) / 1000}
-	for _, k := range []string{"session", "turn", "tool", "skill", "script", "decision", "token", "caller", "role", "user", "host", "trace"} {
+	for _, k := range []string{"session", "turn", "tool", "skill", "script", "decision", "token", "caller", "role", "user", "host", "trace", "approval", "approved_by"} {
 		if v, ok := opened[k]; ok {
 			b[k] = v
 		}

@@ -3,6 +3,8 @@ package store
 import (
 	"encoding/json"
 	"time"
+
+	"xrayrunner/manifests"
 )
 
 // Role says which surfaces a token opens. The zero value opens none.
@@ -22,6 +24,19 @@ const (
 	ModeMutating Mode = "mutating-with-confirm"
 	ModeDualSign Mode = "dual-sign-required"
 )
+
+// Ceiling is the highest class that a token of this mode may run. What is no mode admits nothing.
+func (m Mode) Ceiling() manifests.Class {
+	switch m {
+	case ModeReadOnly:
+		return manifests.Safe
+	case ModeMutating:
+		return manifests.Mutating
+	case ModeDualSign:
+		return manifests.Dangerous
+	}
+	return ""
+}
 
 // Token is who calls. The secret is never stored: only its sha256.
 type Token struct {
@@ -71,18 +86,19 @@ type SandboxConfig struct {
 
 // Call identifies one call of a tool, as the record will show it.
 type Call struct {
-	ID      string // UUIDv7; the run's id when it is a run
-	Session string
-	Turn    string
-	Token   string // name
-	Role    Role
-	Caller  string // "mcp", "rest"
-	Tool    string // skill_list, skill_load, skill_run, guard_check, or an operator tool
-	Skill   string
-	Script  string
-	Input   []byte // judged bytes; cut to 4 KiB in the record, with their digest
-	Trace   string // W3C trace id: one for all that belongs to a turn, or the caller's own
-	Counts  bool   // an allowed call takes one place of turn, session and day (skill_run)
+	ID       string // UUIDv7; the run's id when it is a run
+	Session  string
+	Turn     string
+	Token    string // name
+	Role     Role
+	Caller   string // "mcp", "rest"
+	Tool     string // skill_list, skill_load, skill_run, guard_check, or an operator tool
+	Skill    string
+	Script   string
+	Input    []byte // judged bytes; cut to 4 KiB in the record, with their digest
+	Trace    string // W3C trace id: one for all that belongs to a turn, or the caller's own
+	Approval string // id of the approval that the caller names
+	Counts   bool   // an allowed call takes one place of turn, session and day (skill_run)
 }
 
 // State is what the store knows at the moment of judgement, inside the transaction that will reserve.
@@ -95,6 +111,8 @@ type State struct {
 	Tools       map[string]bool        // switches: skill_load, skill_run
 	Skills      map[string]StoredSkill // with files of Call.Skill only, or of all when Call.Skill is empty
 	Sandbox     SandboxConfig
+	Approval    *Approval // that the call names and is of its session; nil when there is none
+	Procedure   Procedure // of the call's script, when the call names an approval
 }
 
 // Verdict is the judge's answer, as the record will show it.
@@ -103,6 +121,10 @@ type Verdict struct {
 	Code    string // "" when allowed
 	Rule    int    // the guard's rule number; 0 when allowed
 	Reason  string
+
+	Uses     bool     // when allowed: the approval that the call names is used up
+	Request  *Request // when refused: ask operators; Begin fills Approval
+	Approval Approval // the open request; the zero value when none was made
 }
 
 // Closing is how a call ended.

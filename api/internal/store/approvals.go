@@ -1,0 +1,224 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"xrayrunner/manifests"
+)
+
+// The states of a request. Whether it has ended by time is not a state: Approval.Expires says it.
+const (
+	Pending  = "pending"
+	Approved = "approved"
+	Denied   = "denied"
+	Used     = "used"
+)
+
+// maxPending is how many requests of one session may wait (spec section 8): a flood would hide the one that matters.
+const maxPending = 3
+
+// Approval is one request and what operators said to it.
+type Approval struct {
+	ID        string
+	Session   string
+	Token     string // of the requester
+	Skill     string
+	Script    string
+	Class     manifests.Class
+	Input     string // the judged bytes
+	Binding   string // protocol.Binding
+	Wanted    int    // different operators
+	Status    string
+	Run       string // the call that used it
+	Created   time.Time
+	Expires   time.Time
+	Decisions []Decision // the oldest first
+}
+
+// Decision is one operator's word.
+type Decision struct {
+	Operator string    `json:"operator"` // token name
+	Approve  bool      `json:"approve"`
+	Reason   string    `json:"reason,omitempty"`
+	Time     time.Time `json:"time"`
+}
+
+// ApprovedBy names the operators who approved.
+func (a Approval) ApprovedBy() []string {
+	var names []string
+	for _, d := range a.Decisions {
+		if d.Approve {
+			names = append(names, d.Operator)
+		}
+	}
+	return names
+}
+
+// Request asks Begin to make a request of the refused call, or to find the one that is open for the same.
+type Request struct {
+	Class   manifests.Class
+	Binding string
+	Life    time.Duration
+}
+
+// request gives the open request of this session for the same binding, else makes one; the zero value when too many wait.
+func (db *DB) request(ctx context.Context, t *tx, c Call, r Request) (Approval, error) {
+	now, stamp := db.stamp()
+	a, err := approval(ctx, t, `session = ? AND binding = ? AND status IN ('pending', 'approved') AND expires > ?`, c.Session, r.Binding, stamp)
+	if !errors.Is(err, ErrNotFound) {
+		return a, err
+	}
+	var waiting int
+	if err := t.QueryRowContext(ctx, `SELECT count(*) FROM approvals WHERE session = ? AND status = 'pending' AND expires > ?`, c.Session, stamp).Scan(&waiting); err != nil {
+		return a, err
+	}
+	if waiting >= maxPending {
+		return Approval{}, nil
+	}
+	a = Approval{ID: uuid.NewString(), Session: c.Session, Token: c.Token, Skill: c.Skill, Script: c.Script, Class: r.Class, Input: string(c.Input),
+		Binding: r.Binding, Wanted: r.Class.Operators(), Status: Pending, Created: now, Expires: now.Add(r.Life)}
+	_, err = t.ExecContext(ctx, `INSERT INTO approvals (id, session, token, skill, script, class, input, binding, wanted, created, expires) VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
+		a.ID, a.Session, a.Token, a.Skill, a.Script, string(a.Class), a.Input, a.Binding, a.Wanted, stamp, a.Expires.Format(timeForm))
+	return a, err
+}
+
+const approvalColumns = `id, session, token, skill, script, class, input, binding, wanted, status, run, created, expires`
+
+type scanner interface{ Scan(...any) error }
+
+func scanApproval(row scanner) (Approval, error) {
+	var a Approval
+	var created, expires string
+	err := row.Scan(&a.ID, &a.Session, &a.Token, &a.Skill, &a.Script, &a.Class, &a.Input, &a.Binding, &a.Wanted, &a.Status, &a.Run, &created, &expires)
+	a.Created, a.Expires = parseTime(created), parseTime(expires)
+	return a, err
+}
+
+func approval(ctx context.Context, q querier, where string, args ...any) (Approval, error) {
+	a, err := scanApproval(q.QueryRowContext(ctx, `SELECT `+approvalColumns+` FROM approvals WHERE `+where, args...))
+	if errors.Is(err, sql.ErrNoRows) {
+		return a, fmt.Errorf("approval: %w", ErrNotFound)
+	}
+	if err == nil {
+		a.Decisions, err = decisions(ctx, q, a.ID)
+	}
+	return a, err
+}
+
+func decisions(ctx context.Context, q querier, id string) ([]Decision, error) {
+	rows, err := q.QueryContext(ctx, `SELECT operator, approve, reason, time FROM decisions WHERE approval = ? ORDER BY time, operator`, id)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []Decision
+	for rows.Next() {
+		var d Decision
+		var at string
+		if err := rows.Scan(&d.Operator, &d.Approve, &d.Reason, &at); err != nil {
+			return nil, err
+		}
+		d.Time = parseTime(at)
+		out = append(out, d)
+	}
+	return out, rows.Err()
+}
+
+// Approval finds one request.
+func (db *DB) Approval(ctx context.Context, id string) (Approval, error) {
+	return approval(ctx, db.read, `id = ?`, id)
+}
+
+// Approvals lists requests, the newest first: those that can still be decided or used, or the last 200 of all.
+func (db *DB) Approvals(ctx context.Context, all bool) ([]Approval, error) {
+	_, now := db.stamp()
+	rows, err := db.read.QueryContext(ctx, `SELECT `+approvalColumns+` FROM approvals WHERE ? OR (status IN ('pending', 'approved') AND expires > ?) ORDER BY created DESC, id LIMIT 200`, all, now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var out []Approval
+	for rows.Next() {
+		a, err := scanApproval(rows)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	for i := range out {
+		if out[i].Decisions, err = decisions(ctx, db.read, out[i].ID); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Decide takes an operator's word on a request, in one transaction: who may decide, whether it is open and whether he has
+// decided before are read where the word is written. ErrOwn, ErrClosed and ErrTwice say why not.
+func (db *DB) Decide(ctx context.Context, who Actor, id string, approve bool, reason string) (Approval, error) {
+	var a Approval
+	tool := "approvals_deny"
+	if approve {
+		tool = "approvals_approve"
+	}
+	err := db.writing(ctx, func(t *tx) (err error) {
+		if a, err = approval(ctx, t, `id = ?`, id); err != nil {
+			return err
+		}
+		now, stamp := db.stamp()
+		if err := a.open(who.Token, now); err != nil {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `INSERT INTO decisions (approval, operator, approve, reason, time) VALUES (?,?,?,?,?)`, id, who.Token, approve, Storable(reason), stamp); err != nil {
+			return err
+		}
+		a.Decisions = append(a.Decisions, Decision{Operator: who.Token, Approve: approve, Reason: Storable(reason), Time: now})
+		switch {
+		case !approve:
+			a.Status = Denied
+		case len(a.ApprovedBy()) >= a.Wanted:
+			a.Status = Approved
+		}
+		if err := oneRow(t.ExecContext(ctx, `UPDATE approvals SET status = ? WHERE id = ?`, a.Status, id)); err != nil {
+			return err
+		}
+		return db.operate(ctx, t, who, tool, a.Skill, map[string]any{"approval": id, "script": a.Script, "session": a.Session, "requester": a.Token,
+			"input": Storable(a.Input), "binding": a.Binding, "reason": Storable(reason), "status": a.Status, "approved": len(a.ApprovedBy()), "wanted": a.Wanted})
+	})
+	return a, err
+}
+
+func (a Approval) open(operator string, now time.Time) error {
+	for _, d := range a.Decisions {
+		if d.Operator == operator {
+			return ErrTwice
+		}
+	}
+	switch {
+	case a.Token == operator:
+		return ErrOwn
+	case a.Status != Pending || !now.Before(a.Expires):
+		return ErrClosed
+	}
+	return nil
+}
+
+// useApproval marks it used by a call. It fails when it is not approved: the judge has said that it is.
+func useApproval(ctx context.Context, t *tx, id, call string) error {
+	return oneRow(t.ExecContext(ctx, `UPDATE approvals SET status = 'used', run = ? WHERE id = ? AND status = 'approved'`, call, id))
+}
+
+// unuseApproval gives it back when the run never started, as its places are given back.
+func unuseApproval(ctx context.Context, t *tx, call string) error {
+	_, err := t.ExecContext(ctx, `UPDATE approvals SET status = 'approved', run = '' WHERE run = ?`, call)
+	return err
+}

@@ -1,0 +1,38 @@
+-- +goose Up
+-- A request of an agent to run what changes something, and what operators said to it.
+CREATE TABLE approvals (
+    id      TEXT PRIMARY KEY,
+    session TEXT NOT NULL,
+    token   TEXT NOT NULL, -- of the requester
+    skill   TEXT NOT NULL,
+    script  TEXT NOT NULL,
+    class   TEXT NOT NULL CHECK (class IN ('mutating', 'dangerous')),
+    input   TEXT NOT NULL, -- the judged bytes
+    binding TEXT NOT NULL, -- protocol.Binding: what it is for
+    wanted  INTEGER NOT NULL CHECK (wanted >= 1), -- different operators
+    status  TEXT NOT NULL DEFAULT 'pending' CHECK (status IN ('pending', 'approved', 'denied', 'used')),
+    run     TEXT NOT NULL DEFAULT '', -- the call that used it
+    created TEXT NOT NULL,
+    expires TEXT NOT NULL
+);
+CREATE INDEX approvals_by_session ON approvals (session, created);
+CREATE INDEX approvals_by_time ON approvals (created);
+CREATE INDEX approvals_by_run ON approvals (run) WHERE run <> '';
+CREATE TABLE decisions (
+    approval TEXT NOT NULL REFERENCES approvals (id) ON DELETE CASCADE,
+    operator TEXT NOT NULL,
+    approve  INTEGER NOT NULL,
+    reason   TEXT NOT NULL,
+    time     TEXT NOT NULL,
+    PRIMARY KEY (approval, operator) -- nobody decides twice
+);
+-- The newest signed procedure of each script. What it says is proved by its signature, not by this row.
+CREATE TABLE procedures (
+    skill     TEXT NOT NULL,
+    script    TEXT NOT NULL,
+    document  BLOB NOT NULL,
+    signature BLOB NOT NULL,
+    PRIMARY KEY (skill, script)
+);
+-- +goose Down
+SELECT 1;
