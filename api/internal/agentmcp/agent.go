@@ -79,7 +79,7 @@ const (
 	emptySchema = `{"type":"object","properties":{},"additionalProperties":false}`
 	loadSchema  = `{"type":"object","properties":{"skill":{"type":"string","description":"name of the skill","maxLength":128}},"required":["skill"],"additionalProperties":false}`
 	// input has no single type so that it can be an object or its JSON text; the description says which.
-	runSchema = `{"type":"object","properties":{"skill":{"type":"string","description":"name of the skill","maxLength":128},"script":{"type":"string","description":"name of the script, as skill_load shows it","maxLength":128},"input":{"type":["object","string"],"description":"the script's input: one JSON object, or its JSON text","additionalProperties":true}},"required":["skill","script","input"],"additionalProperties":false}`
+	runSchema = `{"type":"object","properties":{"skill":{"type":"string","description":"name of the skill","maxLength":128},"script":{"type":"string","description":"name of the script, as skill_load shows it","maxLength":128},"input":{"type":["object","string"],"description":"the script's input: one JSON object, or its JSON text","additionalProperties":true},"approval_id":{"type":"string","description":"only after a refusal approval_required: the id that it gave","maxLength":64},"wait_seconds":{"type":"integer","description":"with approval_id: how long to wait for the operators, at most 50","minimum":0,"maximum":50}},"required":["skill","script","input"],"additionalProperties":false}`
 )
 
 type agent struct{ *calls.Service }
@@ -92,6 +92,9 @@ type runArgs struct {
 	Skill  string          `json:"skill"`
 	Script string          `json:"script"`
 	Input  json.RawMessage `json:"input"`
+
+	ApprovalID  string `json:"approval_id,omitempty"`
+	WaitSeconds int    `json:"wait_seconds,omitempty"`
 }
 
 func (a agent) list(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -115,7 +118,7 @@ func (a agent) run(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallTool
 		if refused != nil {
 			return a.Refuse(ctx, c, sess, guard.ToolRun, refused)
 		}
-		return a.Run(ctx, c, sess, args.Skill, args.Script, input)
+		return a.RunApproved(ctx, c, sess, args.Skill, args.Script, input, calls.Approving{ID: args.ApprovalID, WaitSeconds: args.WaitSeconds})
 	})
 }
 

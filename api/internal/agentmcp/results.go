@@ -19,6 +19,9 @@ func refusal(p *protocol.Problem) *mcp.CallToolResult {
 	if p.Retry == protocol.RetryAfter {
 		text += fmt.Sprintf(" %d", p.RetryAfterMS)
 	}
+	if p.ApprovalID != "" {
+		text += "\napproval_id: " + p.ApprovalID
+	}
 	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 

@@ -287,7 +287,7 @@ func (r *Rig) serve() {
 	r.must(err)
 	log := slog.New(slog.NewJSONHandler(r.Log, nil))
 	r.Calls = &calls.Service{Log: log, Lock: r.Lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: true, Now: r.Clock.Now}
-	r.Desk = &operate.Desk{Lock: r.Lock, Store: db, Unlock: true, SkillsDir: r.skills, Runner: runner, NoSpawn: r.noSpawn, Version: "test"}
+	r.Desk = &operate.Desk{Lock: r.Lock, Store: db, Unlock: true, SkillsDir: r.skills, Runner: runner, NoSpawn: r.noSpawn, Version: "test", Now: r.Clock.Now}
 	s := httptest.NewServer((&server.Server{Log: log, Calls: r.Calls, Desk: r.Desk, Version: "test"}).Handler())
 	r.T.Cleanup(s.Close)
 	r.URL = s.URL

@@ -20,6 +20,7 @@ import (
 	"xrayrunner/api/internal/offer"
 	"xrayrunner/api/internal/store"
 	"xrayrunner/guard"
+	"xrayrunner/internal/sop"
 	"xrayrunner/manifests"
 	"xrayrunner/runner/client"
 	"xrayrunner/runner/protocol"
@@ -35,6 +36,9 @@ type Service struct {
 	Unlock    bool   // XRAY_UNLOCK_DANGEROUS_TOOLS
 	SkillsDir string // the reviewed skills that the api's image carries; publishing copies from here
 	Now       func() time.Time
+
+	SOPKeys      sop.Keys      // whose signed procedures count; none: nothing dangerous runs
+	ApprovalLife time.Duration // of a request; 0: DefaultApprovalLife
 
 	busy  inFlight
 	space places
@@ -104,16 +108,29 @@ func (s *Service) Load(ctx context.Context, c Caller, sess store.Session, skill 
 	return answer, s.end(ctx, call, closing(protocol.OK, nil))
 }
 
-// Run judges, reserves, posts and records one run.
+// Run is RunApproved of a call that has no approval.
 func (s *Service) Run(ctx context.Context, c Caller, sess store.Session, skill, script string, input []byte) (Answer, error) {
-	if p := unnamed(skill, script); p != nil {
+	return s.RunApproved(ctx, c, sess, skill, script, input, Approving{})
+}
+
+// RunApproved judges, reserves, posts and records one run.
+func (s *Service) RunApproved(ctx context.Context, c Caller, sess store.Session, skill, script string, input []byte, by Approving) (Answer, error) {
+	p := unnamed(skill, script)
+	if p == nil {
+		p = by.Wrong()
+	}
+	if p != nil {
 		return s.Refuse(ctx, c, sess, guard.ToolRun, p)
 	}
 	call := s.call(c, sess, guard.ToolRun)
-	call.Skill, call.Script, call.Input, call.Counts = skill, script, input, true
+	call.Skill, call.Script, call.Input, call.Counts, call.Approval = skill, script, input, true, by.ID
 	s.space.look(ctx, s.Runner, s.now())
+	s.await(ctx, c, sess, by)
 	var timeoutMS int
-	answer, done, err := s.begin(ctx, call, call.Tool, func(st store.State, _ offer.Set) { timeoutMS = st.Sandbox.TotalTimeoutMS })
+	var approval *protocol.Approval
+	answer, done, err := s.begin(ctx, call, call.Tool, func(st store.State, set offer.Set) {
+		timeoutMS, approval = st.Sandbox.TotalTimeoutMS, carried(st, set.Policy.Skills[skill].Skill)
+	})
 	if done || err != nil {
 		return answer, err
 	}
@@ -121,7 +138,7 @@ func (s *Service) Run(ctx context.Context, c Caller, sess store.Session, skill, 
 	defer s.busy.add(sess.ID, -1)
 	started := s.now()
 	// The record is closed whatever happens to the caller: context.WithoutCancel in Store.End.
-	result, refused, err := s.post(ctx, call, timeoutMS)
+	result, refused, err := s.post(ctx, call, timeoutMS, approval)
 	cl := store.Closing{Duration: s.now().Sub(started)}
 	switch {
 	case errors.Is(err, client.ErrUnavailable):
@@ -175,17 +192,17 @@ const RunnerDown = "the runner is not there, so nothing was started; everything 
 // wait is how long a call may wait for a place in the runner, beyond the run's own time.
 const wait = 60 * time.Second
 
-func (s *Service) post(ctx context.Context, call store.Call, timeoutMS int) (*protocol.Result, *protocol.Problem, error) {
+func (s *Service) post(ctx context.Context, call store.Call, timeoutMS int, approval *protocol.Approval) (*protocol.Result, *protocol.Problem, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(timeoutMS)*time.Millisecond+wait)
 	defer cancel()
 	return s.Runner.Run(ctx, protocol.RunRequest{
 		RunID: call.ID, Session: call.Session, Turn: call.Turn, Skill: call.Skill, Script: call.Script,
-		Input: protocol.TextInput(call.Input), TimeoutMS: int64(timeoutMS), Trace: call.Trace,
+		Input: protocol.TextInput(call.Input), TimeoutMS: int64(timeoutMS), Approval: approval, Trace: call.Trace,
 	}, s.Lock.Digest())
 }
 
 func (s *Service) call(c Caller, sess store.Session, tool string) store.Call {
-	return store.Call{ID: newID(), Session: sess.ID, Turn: sess.Turn, Token: c.Token.Name, Role: c.Token.Role, Caller: c.Via, Tool: tool, Trace: traceOf(c, sess)}
+	return store.Call{ID: newID(), Session: sess.ID, Turn: sess.Turn, Token: c.Token.Name, Role: c.Token.Role, Mode: c.Token.Mode, Caller: c.Via, Tool: tool, Trace: traceOf(c, sess)}
 }
 
 // traceOf joins what belongs to one turn, also when the caller sends no trace of its own.

@@ -8,6 +8,7 @@ import (
 	"xrayrunner/api/internal/offer"
 	"xrayrunner/api/internal/store"
 	"xrayrunner/guard"
+	"xrayrunner/manifests"
 	"xrayrunner/runner/protocol"
 )
 
@@ -18,20 +19,41 @@ func (s *Service) begin(ctx context.Context, call store.Call, tool string, seen 
 	began := time.Now()
 	defer func() { s.Metrics.Stored(metrics.Begin, time.Since(began)) }()
 	verdict, err := s.Store.Begin(ctx, call, func(st store.State) store.Verdict {
-		set := s.offered(st)
+		set := s.offered(st, call.Mode)
 		if seen != nil {
 			seen(st, set)
 		}
+		skill := set.Policy.Skills[call.Skill].Skill
+		code, why := s.judgeApproval(st, call, skill)
 		decision = guard.Decide(set.Policy, guard.Call{Tool: tool, Skill: call.Skill, Script: call.Script, Input: call.Input,
-			TurnRuns: st.TurnRuns, SessionRuns: st.SessionRuns, DayRuns: st.DayRuns, TokenHolds: st.TokenHolds})
-		return store.Verdict{Allowed: decision.Allowed(), Code: string(decision.Code), Rule: decision.Rule, Reason: decision.Reason}
+			TurnRuns: st.TurnRuns, SessionRuns: st.SessionRuns, DayRuns: st.DayRuns, TokenHolds: st.TokenHolds,
+			Approved: code == "", Unapproved: code, UnapprovedWhy: why})
+		return s.verdict(st, call, skill, decision)
 	})
 	return s.opened(call, verdict, decision, err)
 }
 
+// verdict is the decision in the store's words. A run that only lacks an approval asks for one in the same transaction; an
+// allowed one uses its own up there.
+func (s *Service) verdict(st store.State, call store.Call, skill *manifests.Skill, d guard.Decision) store.Verdict {
+	v := store.Verdict{Allowed: d.Allowed(), Code: string(d.Code), Rule: d.Rule, Reason: d.Reason}
+	if st.Approval != nil {
+		v.Approval = *st.Approval
+	}
+	if !call.Counts {
+		return v
+	}
+	v.Uses = d.Allowed() && skill.Class != manifests.Safe
+	if d.Code == guard.ApprovalRequired {
+		v.Request = &store.Request{Class: skill.Class, Binding: s.binding(call, skill), Life: s.life()}
+	}
+	return v
+}
+
 // offered is what this moment offers to this session.
-func (s *Service) offered(st store.State) offer.Set {
+func (s *Service) offered(st store.State, mode store.Mode) offer.Set {
 	set := offer.Now(s.Lock, st.Skills, st.Tools, s.Unlock).For(st.Session)
+	set.Policy.MaxClass = mode.Ceiling()
 	set.Policy.DailyLimit, set.Policy.TokenLimit = st.Sandbox.DailyRunLimit, s.space.half()
 	return set
 }
@@ -51,6 +73,7 @@ func (s *Service) opened(call store.Call, v store.Verdict, d guard.Decision, err
 		d = guard.Decision{Code: guard.GuardError, Rule: 6, Reason: guard.GuardErrorReason}
 	}
 	answer.Refused = protocol.ProblemOf(d)
+	asked(answer.Refused, v.Approval)
 	answer.Refused.RunID, answer.Refused.ManifestDigest = call.ID, s.Lock.Digest()
 	s.Metrics.Decided(call.Tool, string(d.Code))
 	s.Log.Warn("call refused", "call", call.ID, "session", call.Session, "tool", call.Tool, "code", d.Code, "rule", d.Rule)

@@ -6,10 +6,13 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"xrayrunner/api/internal/store"
 	"xrayrunner/internal/settings"
+	"xrayrunner/internal/sop"
 	"xrayrunner/runner/client"
+	"xrayrunner/runner/protocol"
 )
 
 // Table is every setting of the api. The README's table is tested against it.
@@ -24,6 +27,8 @@ var Table = []settings.Setting{
 	{Name: "XRAY_SKILLS_DIR", Default: "/opt/xray/skills", Text: "the reviewed skills that publishing copies from"},
 	{Name: "XRAY_UNLOCK_DANGEROUS_TOOLS", Default: "", Text: "`1` unlocks skill_run; without it no runnable skill is available, whatever the switches say"},
 	{Name: "XRAY_DEV", Default: "", Text: "`1` starts the api on macOS, where nothing can keep it from starting programs; without effect on Linux"},
+	{Name: "XRAY_SOP_KEYS", Default: "", Text: "PEM file of the public keys (Ed25519, RSA) whose signed procedures count; without one nothing dangerous can be approved"},
+	{Name: "XRAY_APPROVAL_MINUTES", Default: "15", Text: "minutes that a request for approval can be decided and used, 1-1440"},
 	{Name: "XRAY_AGENT_TOKEN", Default: "", Text: "an agent's bearer token (name `agent`), at least 16 characters", Secret: true},
 	{Name: "XRAY_AGENT_TOKEN_FILE", Default: "", Text: "file that holds it; one final newline is not part of it"},
 	{Name: "XRAY_VIEWER_TOKEN", Default: "", Text: "a viewer's bearer token (name `viewer`): the record and the metrics", Secret: true},
@@ -43,6 +48,8 @@ type Config struct {
 	Manifest    string
 	SkillsDir   string
 	Unlock      bool
+	SOPKeys     sop.Keys
+	Approval    time.Duration     // life of a request for approval
 	Tokens      map[string]string // role -> configured secret
 	Remarks     []string
 }
@@ -65,6 +72,13 @@ func Load(environ []string) (Config, error) {
 	}
 	if c.AuditDays, err = auditDays(v["XRAY_AUDIT_DAYS"]); err != nil {
 		return c, err
+	}
+	if c.SOPKeys, err = sop.LoadKeys(v["XRAY_SOP_KEYS"]); err != nil {
+		return c, fmt.Errorf("XRAY_SOP_KEYS: %w", err)
+	}
+	minutes, err := strconv.Atoi(v["XRAY_APPROVAL_MINUTES"])
+	if c.Approval = time.Duration(minutes) * time.Minute; err != nil || c.Approval < time.Minute || c.Approval > protocol.MaxApproval {
+		return c, fmt.Errorf("XRAY_APPROVAL_MINUTES=%q: write a number from 1 to 1440", v["XRAY_APPROVAL_MINUTES"])
 	}
 	if u := v["XRAY_UNLOCK_DANGEROUS_TOOLS"]; u != "" && u != "1" && u != "0" {
 		return c, fmt.Errorf("XRAY_UNLOCK_DANGEROUS_TOOLS=%q: write 1, or leave it unset", u)

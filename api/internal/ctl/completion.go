@@ -61,7 +61,7 @@ const completionScript = `@START@_xrayctl() {
 		esac
 	done
 	case $before in
-	--token-file | --file) COMPREPLY=($(compgen -f -- "$word")); compopt -o filenames 2>/dev/null; return ;;
+	--token-file | --file | --key | --keys | --signature) COMPREPLY=($(compgen -f -- "$word")); compopt -o filenames 2>/dev/null; return ;;
 	--decision) COMPREPLY=($(compgen -W "allow deny" -- "$word")); return ;;
 	--skill) typed=(skills) ;;
 	@VALUED@) return ;;
@@ -82,6 +82,8 @@ const completionScript = `@START@_xrayctl() {
 	"2 tokens revoke") all=$(xrayctl "${at[@]}" tokens 2>/dev/null | awk '$NF == "valid" {print $1}') ;;
 	"3 tokens create") all="agent viewer operator" ;;
 	"4 tokens create") all="read-only mutating-with-confirm dual-sign-required" ;;
+	"1 approvals" | "1 approve" | "1 deny") all=$(xrayctl "${at[@]}" approvals 2>/dev/null | awk 'NR > 1 {print $1}') ;;
+	"1 sop") all="sign verify put" ;;
 	"1 completion") all="bash zsh" ;;
 	esac
 	COMPREPLY=($(compgen -W "$all" -- "$word"))

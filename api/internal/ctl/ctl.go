@@ -81,6 +81,13 @@ NAME  1 to 64 of a-z 0-9 -
 ROLE  agent (lists, loads and runs skills), viewer (what only shows), operator (everything here)
 MODE  the ceiling of its calls: read-only (when absent), mutating-with-confirm, dual-sign-required
 `
+	moreSOP = `  xrayctl sop                                              those that the api has
+  xrayctl sop sign --key FILE --file DOCUMENT              prints the signature
+  xrayctl sop verify --keys FILE --file DOCUMENT --signature FILE
+  xrayctl sop put --file DOCUMENT --signature FILE         stores both in the api
+
+sign and verify need no api: a key that signs belongs on no server.
+`
 )
 
 func commands() []command {
@@ -97,6 +104,10 @@ func commands() []command {
 		{"tools", "[on|off TOOL]", "list the api's own tools, or turn skill_load or skill_run on or off", moreTools, nil, tools},
 		{"limits", "", "show the limits, or set them with --daily and --timeout", "", []string{"daily", "timeout"}, limits},
 		{"tokens", "[create|revoke ...]", "list tokens, make one, end one", moreTokens, nil, tokens},
+		{"approvals", "[ID]", "list the requests that wait for operators, or show one whole", "", []string{"all"}, approvals},
+		{"approve", "ID", "approve a request, for one run of exactly this", "", []string{"reason"}, decide("approvals_approve")},
+		{"deny", "ID", "refuse a request", "", []string{"reason"}, decide("approvals_deny")},
+		{"sop", "[sign|verify|put]", "list signed procedures; sign or verify one here, or store one", moreSOP, []string{"key", "keys", "file", "signature"}, procedures},
 		{"completion", "bash|zsh", "print a completion script: source <(xrayctl completion bash)", "", nil, completion},
 	}
 }
@@ -156,6 +167,9 @@ func dispatch(ctx context.Context, args []string, w World) error {
 	a, err := connect(o, w.Env)
 	if err != nil && c.name != "completion" && o.text["file"] == "" { // an exported file is verified without an api
 		return err
+	}
+	if err != nil {
+		a = nil // what needs no api goes on without one
 	}
 	return c.do(ctx, &call{World: w, api: a, options: o, args: rest[1:]})
 }

@@ -35,7 +35,12 @@ var table = []option{
 	{"until", "TIME", "before this time"},
 	{"limit", "N", "how many events, 1-500; 20 when absent. The newest are shown"},
 	{"head", "HASH", "verify: a head that was kept elsewhere must occur"},
-	{"file", "FILE", "verify: check an exported file instead of the record"},
+	{"file", "FILE", "audit verify: check an exported file instead of the record; sop: the document"},
+	{"all", "", "approvals: also those that are over"},
+	{"reason", "TEXT", "why, for the record"},
+	{"key", "FILE", "sop sign: the private key, PEM (PKCS #8)"},
+	{"keys", "FILE", "sop verify: the public keys, PEM"},
+	{"signature", "FILE", "sop: the detached signature, base64"},
 	{"daily", "N", "runs a day of the whole deployment; 0: no limit"},
 	{"timeout", "MS", "time limit of a run in milliseconds, 5000-120000"},
 }

@@ -48,7 +48,7 @@ func Now(lock *manifests.Lock, rows map[string]store.StoredSkill, tools map[stri
 			guard.ToolRun:  tools[guard.ToolRun] && unlock,
 		},
 		Skills:   map[string]guard.SkillPolicy{},
-		MaxClass: manifests.Dangerous, // what is above safe is refused with approval_required until approvals exist
+		MaxClass: manifests.Dangerous, // the caller's permission mode lowers it
 	}}
 	for name, skill := range lock.Skills {
 		row, stored := rows[name]

@@ -7,16 +7,18 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"xrayrunner/api/internal/offer"
 	"xrayrunner/api/internal/store"
 	"xrayrunner/guard"
+	"xrayrunner/internal/sop"
 	"xrayrunner/manifests"
 	"xrayrunner/runner/client"
 	"xrayrunner/runner/protocol"
 )
 
-// Desk does an operator's work. All fields are required.
+// Desk does an operator's work. All fields but SOPKeys and Now are required.
 type Desk struct {
 	Lock      *manifests.Lock
 	Store     *store.DB
@@ -25,6 +27,8 @@ type Desk struct {
 	Runner    *client.Client
 	NoSpawn   func() error // nil error: this process cannot start a program
 	Version   string
+	SOPKeys   sop.Keys         // whose signed procedures count
+	Now       func() time.Time // nil: time.Now
 }
 
 // SkillStatus is one skill in the operator's eyes.

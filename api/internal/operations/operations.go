@@ -49,6 +49,8 @@ var (
 	skillName = Arg{Name: "name", Required: true, Text: "name of the skill", Max: maxName}
 	filePath  = Arg{Name: "path", Required: true, Text: "path of the file inside the skill's folder", Max: 512}
 	encoding  = Arg{Name: "encoding", Text: "how content is written; text when absent", Enum: []string{"text", "base64"}}
+	requestID = Arg{Name: "id", Required: true, Text: "id of the request", Max: 64}
+	reason    = Arg{Name: "reason", Text: "why, for the record; the agent reads it when it is a refusal", Max: 500}
 	filter    = []Arg{
 		{Name: "call", Text: "id of a call (the run_id of a run)", Max: maxName},
 		{Name: "session", Text: "id of a session", Max: maxName},
@@ -86,6 +88,16 @@ var All = []Operation{
 	{Name: "sandbox_config_set", Method: "PUT", Path: "/v1/sandbox_config", Text: "Set the daily limit of runs (0: none) and the time limit of a run in milliseconds.", Args: []Arg{
 		{Name: "daily_run_limit", Kind: Integer, Required: true, Text: "runs a day of the whole deployment; 0: no limit", Max: 1 << 30},
 		{Name: "total_timeout_ms", Kind: Integer, Required: true, Text: "milliseconds", Min: 5000, Max: 120000}}},
+	{Name: "approvals_list", Method: "GET", Path: "/v1/approvals", Reads: true, Text: "List the requests to run what changes something that can still be decided or used: what would run, on which input, for whom.", Args: []Arg{
+		{Name: "all", Kind: Boolean, Text: "also those that are over; the last 200"}}},
+	{Name: "approvals_get", Method: "GET", Path: "/v1/approvals/{id}", Reads: true, Text: "Show one request.", Args: []Arg{requestID}},
+	{Name: "approvals_approve", Method: "POST", Path: "/v1/approvals/{id}/approve", Text: "Approve a request, for one run of exactly this. Never your own; a dangerous one needs two operators and a signed procedure.", Args: []Arg{requestID, reason}},
+	{Name: "approvals_deny", Method: "POST", Path: "/v1/approvals/{id}/deny", Text: "Refuse a request. One refusal is enough.", Args: []Arg{requestID, reason}},
+	{Name: "sop_list", Method: "GET", Path: "/v1/procedures", Reads: true, Text: "List the signed procedures and whether each holds now."},
+	{Name: "sop_put", Method: "PUT", Path: "/v1/procedures", Text: "Store a signed procedure in place of the one for the same script. It must hold now; the runner checks it again with its own keys.", Args: []Arg{
+		{Name: "document", Required: true, Text: "the document, to the byte as it was signed", Max: 8 << 10}, {Name: "signature", Required: true, Text: "its detached signature in base64", Max: 2 << 10}}},
+	{Name: "sop_delete", Method: "DELETE", Path: "/v1/procedures/{name}/{script}", Text: "Forget the procedure of a script.", Args: []Arg{skillName,
+		{Name: "script", Required: true, Text: "name of the script", Max: maxName}}},
 	{Name: "tokens_list", Method: "GET", Path: "/v1/tokens", Reads: true, Text: "List the tokens; their secrets are not kept."},
 	{Name: "tokens_create", Method: "POST", Path: "/v1/tokens", Text: "Make a token. Its secret is in the answer, once.", Args: []Arg{
 		{Name: "name", Required: true, Text: "1 to 64 of a-z 0-9 -", Max: 64}, {Name: "role", Required: true, Text: "what it opens", Enum: []string{"agent", "viewer", "operator"}},

@@ -116,8 +116,8 @@ func build(ctx context.Context, cfg config.Config, lock *manifests.Lock, db *sto
 	}
 	s := &server.Server{
 		Log: log, Version: Version, Closing: ctx.Done(),
-		Calls: &calls.Service{Log: log, Lock: lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: cfg.Unlock},
-		Desk:  &operate.Desk{Lock: lock, Store: db, Unlock: cfg.Unlock, SkillsDir: cfg.SkillsDir, Runner: runner, NoSpawn: nospawn.Check, Version: Version},
+		Calls: &calls.Service{Log: log, Lock: lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: cfg.Unlock, SOPKeys: cfg.SOPKeys, ApprovalLife: cfg.Approval},
+		Desk:  &operate.Desk{Lock: lock, Store: db, Unlock: cfg.Unlock, SkillsDir: cfg.SkillsDir, Runner: runner, NoSpawn: nospawn.Check, Version: Version, SOPKeys: cfg.SOPKeys},
 	}
 	return s.Handler(), nil
 }

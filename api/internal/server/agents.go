@@ -7,6 +7,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"xrayrunner/api/internal/calls"
 	"xrayrunner/api/internal/store"
 	"xrayrunner/guard"
 	"xrayrunner/runner/protocol"
@@ -89,6 +90,9 @@ type runBody struct {
 	Turn    string          `json:"turn,omitempty"`
 	Script  string          `json:"script"`
 	Input   json.RawMessage `json:"input"`
+
+	ApprovalID  string `json:"approval_id,omitempty"`
+	WaitSeconds int    `json:"wait_seconds,omitempty"`
 }
 
 type runAnswer struct {
@@ -107,7 +111,7 @@ func (s *Server) run(c echo.Context) error {
 		_, err := s.Calls.Refuse(c.Request().Context(), caller(c), sess, guard.ToolRun, p)
 		return or(err, refused{p})
 	}
-	a, err := s.Calls.Run(c.Request().Context(), caller(c), sess, c.Param("name"), b.Script, input)
+	a, err := s.Calls.RunApproved(c.Request().Context(), caller(c), sess, c.Param("name"), b.Script, input, calls.Approving{ID: b.ApprovalID, WaitSeconds: b.WaitSeconds})
 	if err != nil {
 		return err
 	}

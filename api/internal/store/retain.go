@@ -102,7 +102,7 @@ func forget(ctx context.Context, t *tx, r retained, before time.Time) error {
 		{`DELETE FROM events WHERE seq <= ?`, []any{r.Through}},
 		{`DELETE FROM calls WHERE closed <= ?`, []any{r.Through}},
 		{`DELETE FROM sessions WHERE created < ? AND last_end < ?`, []any{r.Before, r.Before}}, // and their turns
-		{`DELETE FROM approvals WHERE expires < ?`, []any{r.Before}}, // and their decisions
+		{`DELETE FROM approvals WHERE expires < ?`, []any{r.Before}},                           // and their decisions
 		{`DELETE FROM daily_quota WHERE day < ?`, []any{before.Format(time.DateOnly)}},
 	})
 }

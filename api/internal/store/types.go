@@ -91,6 +91,7 @@ type Call struct {
 	Turn     string
 	Token    string // name
 	Role     Role
+	Mode     Mode
 	Caller   string // "mcp", "rest"
 	Tool     string // skill_list, skill_load, skill_run, guard_check, or an operator tool
 	Skill    string
