@@ -52,6 +52,8 @@ func TestStoriesOnPostgreSQL(t *testing.T) {
 
 // storyParams are what both have in common; db gives a new store, nil is SQLite.
 func storyParams(db func() string) testscript.Params {
+	commands := maps.Clone(approvalCommands)
+	maps.Copy(commands, storyCommands)
 	return testscript.Params{
 		TestWork:           false,
 		RequireUniqueNames: true,
@@ -77,12 +79,14 @@ func storyParams(db func() string) testscript.Params {
 			return nil
 		},
 		Condition: func(cond string) (bool, error) { return cond == "root" && asRoot(), nil },
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"runner": cmdRunner, "api": cmdAPI, "open": cmdOpen, "agent": cmdAgent, "operator": cmdOperator, "turn": cmdTurn,
-			"rest": cmdREST, "post": cmdPost, "burst": cmdBurst, "sql": cmdSQL, "append": cmdAppend, "generate": cmdGenerate, "session": cmdSession,
-			"runner-again": cmdRunnerAgain, "agent&": cmdAgentStart, "agent-answer": cmdAgentAnswer, "busy": cmdBusy, "ended": cmdEnded,
-		},
+		Cmds:      commands,
 	}
+}
+
+var storyCommands = map[string]func(*testscript.TestScript, bool, []string){
+	"runner": cmdRunner, "api": cmdAPI, "open": cmdOpen, "agent": cmdAgent, "operator": cmdOperator, "turn": cmdTurn,
+	"rest": cmdREST, "post": cmdPost, "burst": cmdBurst, "sql": cmdSQL, "append": cmdAppend, "generate": cmdGenerate, "session": cmdSession,
+	"runner-again": cmdRunnerAgain, "agent&": cmdAgentStart, "agent-answer": cmdAgentAnswer, "busy": cmdBusy, "ended": cmdEnded,
 }
 
 // story is a stack and the MCP clients that stay connected throughout.

@@ -109,13 +109,13 @@ func TestCase40Tools(t *testing.T) {
 	r := apitest.New(t)
 	want := map[string][]string{
 		"agent": {"skill_list", "skill_load", "skill_run"},
-		"operator": {"audit_search", "audit_verify", "sandbox_config_get", "sandbox_config_set", "skills_agent_set", "skills_agent_status", "skills_delete",
-			"skills_file_delete", "skills_file_put", "skills_get", "skills_list", "skills_publish", "skills_put", "skills_unpublish", "status",
+		"operator": {"approvals_approve", "approvals_deny", "approvals_get", "approvals_list", "audit_search", "audit_verify", "sandbox_config_get", "sandbox_config_set", "skills_agent_set", "skills_agent_status", "skills_delete",
+			"skills_file_delete", "skills_file_put", "skills_get", "skills_list", "skills_publish", "skills_put", "skills_unpublish", "sop_delete", "sop_list", "sop_put", "status",
 			"tokens_create", "tokens_list", "tokens_revoke", "tool_config_get", "tool_config_set", "tools_list"},
 	}
 	reads := map[string]bool{"skill_list": true, "skill_load": true, "skills_list": true, "skills_agent_status": true, "tool_config_get": true, "sandbox_config_get": true,
-		"audit_search": true, "audit_verify": true, "skills_get": true, "status": true, "tokens_list": true, "tools_list": true}
-	destroys := map[string]bool{"skill_run": true, "skills_delete": true, "skills_file_delete": true, "tokens_revoke": true}
+		"audit_search": true, "audit_verify": true, "skills_get": true, "status": true, "tokens_list": true, "tools_list": true, "approvals_get": true, "approvals_list": true, "sop_list": true}
+	destroys := map[string]bool{"skill_run": true, "skills_delete": true, "skills_file_delete": true, "tokens_revoke": true, "sop_delete": true}
 	for name, c := range map[string]*mcp.ClientSession{"agent": agent(t, r, eras[0]), "operator": operator(t, r)} {
 		list, err := c.ListTools(t.Context(), nil)
 		if err != nil {

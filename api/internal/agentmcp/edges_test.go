@@ -54,7 +54,7 @@ func TestRefusedByName(t *testing.T) {
 		code                  guard.Code
 		says                  string
 	}{
-		{"above safe", guard.ToolRun, run(apitest.Writes, apitest.Script), guard.ApprovalRequired, "skill writes"},
+		{"above safe", guard.ToolRun, run(apitest.Writes, apitest.Script), guard.ClassNotAllowed, "skill writes"},
 		{"not open", guard.ToolRun, run(apitest.Prose, apitest.Script), guard.AgentDisabled, "skill prose"},
 		{"not open, load", guard.ToolLoad, `{"skill":"prose"}`, guard.AgentDisabled, "skill prose"},
 		{"off since the build", guard.ToolLoad, `{"skill":"broken"}`, guard.UnknownSkill, `"broken"`},

@@ -372,7 +372,7 @@ func TestCheck(t *testing.T) {
 		want                       guard.Code
 	}{
 		{guard.ToolRun, apitest.Adds, apitest.Script, `{}`, ""}, {guard.ToolRun, apitest.Adds, apitest.Script, `{"n":-1}`, guard.InputInvalid},
-		{guard.ToolRun, apitest.Writes, apitest.Script, `{}`, guard.ApprovalRequired}, {guard.ToolRun, apitest.Prose, "x", `{}`, guard.NotRunnable},
+		{guard.ToolRun, apitest.Writes, apitest.Script, `{}`, guard.ClassNotAllowed}, {guard.ToolRun, apitest.Prose, "x", `{}`, guard.NotRunnable},
 		{guard.ToolLoad, apitest.Prose, "", ``, ""}, {guard.ToolLoad, "none", "", ``, guard.UnknownSkill},
 		{guard.ToolList, "", "", ``, ""}, {"bash", "", "", ``, guard.ToolDisabled}, {"", "", "", ``, guard.ToolDisabled},
 		{guard.ToolLoad, strings.Repeat("x", 5000), "", ``, protocol.BadRequest}, {guard.ToolRun, apitest.Adds, "a\x07", `{}`, protocol.BadRequest},

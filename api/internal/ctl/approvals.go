@@ -72,10 +72,13 @@ func approvedOf(v operate.ApprovalView) string {
 	return fmt.Sprintf("%d of %d", n, v.Wanted)
 }
 
+// oneLine is for text whose hidden characters the api has escaped already: its quotes stay readable.
+var oneLine = strings.NewReplacer("\n", `\n`, "\t", `\t`)
+
 func approvalDetail(w io.Writer, v operate.ApprovalView) error {
 	table := [][]string{{"id", v.ID}, {"status", v.Status + " (" + approvedOf(v) + " have approved)"}, {"class", string(v.Class)},
 		{"runs", visible(v.Script) + " of skill " + visible(v.Skill)}, {"which does", visible(v.Description)}, {"script sha256", v.ScriptSHA256},
-		{"unchanged", yes(v.Current)}, {"input", visible(v.Input)}, {"for", v.RequestedBy + ", session " + v.Session},
+		{"unchanged", yes(v.Current)}, {"input", oneLine.Replace(v.Input)}, {"for", v.RequestedBy + ", session " + v.Session},
 		{"ends", v.Expires.UTC().Format(time.DateTime)}}
 	if v.Procedure != "" {
 		table = append(table, []string{"procedure", visible(v.Procedure)})

@@ -406,7 +406,7 @@ func TestCheckAnswersEitherWay(t *testing.T) {
 			t.Error(got)
 		}
 	}
-	if got := check("writes"); !strings.Contains(got, `"block":true`) || !strings.Contains(got, `"code":"approval_required"`) {
+	if got := check("writes"); !strings.Contains(got, `"block":true`) || !strings.Contains(got, `"code":"class_not_allowed"`) {
 		t.Error(got)
 	}
 	if len(d.Runner.Seen()) != 0 {

@@ -173,7 +173,7 @@ func TestTokenHoldsHalf(t *testing.T) {
 		if got := run(r.Agent)(); got != "busy" {
 			t.Errorf("the fifth of 8 places for one token: %s, want busy", got)
 		}
-		held = append(held, run(store.Token{Name: "another", Role: store.RoleAgent}))
+		held = append(held, run(store.Token{Name: "another", Role: store.RoleAgent, Mode: store.ModeReadOnly}))
 		<-arrived
 		close(leave)
 		for _, end := range held {

@@ -1,0 +1,115 @@
+package calls_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"xrayrunner/api/internal/apitest"
+	"xrayrunner/api/internal/calls"
+	"xrayrunner/api/internal/store"
+	"xrayrunner/guard"
+	"xrayrunner/runner/protocol"
+)
+
+// TestApprovalLife: what an approval is good for, one step after the other, with a clock that moves only when told.
+func TestApprovalLife(t *testing.T) {
+	r := apitest.New(t)
+	r.Open()
+	r.Agent.Mode = store.ModeMutating
+	s := r.Session()
+	run := func(input string, by calls.Approving) calls.Answer {
+		t.Helper()
+		a, err := r.Calls.RunApproved(t.Context(), r.Caller("rest"), s, apitest.Writes, apitest.Script, []byte(input), by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	refused := func(a calls.Answer, want guard.Code) string {
+		t.Helper()
+		if a.Refused == nil || a.Refused.Code != want {
+			t.Fatalf("%+v, want %s", a.Refused, want)
+		}
+		return a.Refused.ApprovalID
+	}
+	id := refused(run(`{"n":1}`, calls.Approving{}), guard.ApprovalRequired)
+	if again := refused(run(`{"n":1}`, calls.Approving{}), guard.ApprovalRequired); again != id || id == "" {
+		t.Errorf("asked twice: %q and %q, want one request", id, again)
+	}
+	by := calls.Approving{ID: id}
+	refused(run(`{"n":1}`, by), guard.ApprovalPending)
+
+	own := store.Actor{Token: r.Agent.Name, Role: store.RoleOperator}
+	if _, err := r.Store.Decide(t.Context(), own, id, true, ""); !errors.Is(err, store.ErrOwn) {
+		t.Errorf("own request: %v", err)
+	}
+	if _, err := r.Store.Decide(t.Context(), apitest.Operator, id, true, "fine"); err != nil {
+		t.Fatal(err)
+	}
+	refused(run(`{"n":2}`, by), guard.ApprovalVoid)
+	refused(run(`{"n": 1}`, by), guard.ApprovalVoid)
+
+	// A run that never started gives the approval back, as it gives its places back.
+	r.Runner.Refuse(protocol.Busy, "full")
+	refused(run(`{"n":1}`, by), protocol.Busy)
+	r.Runner.Answer(nil)
+	if a := run(`{"n":1}`, by); a.Refused != nil {
+		t.Fatalf("approved: %+v", a.Refused)
+	}
+	seen := r.Runner.Seen()
+	sent := seen[len(seen)-1].Approval
+	want := protocol.Binding(apitest.Writes, apitest.Script, r.Lock.Skills[apitest.Writes].Files[apitest.Script].SHA256, []byte(`{"n":1}`), r.Lock.Digest())
+	if sent == nil || sent.ID != id || sent.Binding != want || len(sent.ApprovedBy) != 1 || sent.ApprovedBy[0] != "operator" || sent.SOP != nil {
+		t.Errorf("sent to the runner: %+v", sent)
+	}
+	refused(run(`{"n":1}`, by), guard.ApprovalUsed)
+
+	// It ends by time, also between the decision and the run.
+	id = refused(run(`{"n":3}`, calls.Approving{}), guard.ApprovalRequired)
+	if _, err := r.Store.Decide(t.Context(), apitest.Operator, id, true, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Store.Decide(t.Context(), apitest.Operator, id, true, ""); !errors.Is(err, store.ErrTwice) {
+		t.Errorf("the same operator again: %v", err)
+	}
+	r.Clock.Pass(calls.DefaultApprovalLife)
+	refused(run(`{"n":3}`, calls.Approving{ID: id}), guard.ApprovalExpired)
+
+	// Three may wait, the fourth is not made.
+	for n, want := range []bool{true, true, true, false} {
+		if id := refused(run(`{"n":`+string(rune('4'+n))+`}`, calls.Approving{}), guard.ApprovalRequired); (id != "") != want {
+			t.Errorf("request %d: id %q", n, id)
+		}
+	}
+	r.Closed()
+}
+
+// TestWait ends with the decision, and not before.
+func TestWait(t *testing.T) {
+	r := apitest.New(t)
+	r.Open()
+	r.Agent.Mode = store.ModeMutating
+	s := r.Session()
+	run := func(by calls.Approving) calls.Answer {
+		a, err := r.Calls.RunApproved(t.Context(), r.Caller("rest"), s, apitest.Writes, apitest.Script, []byte(`{}`), by)
+		if err != nil {
+			t.Error(err)
+		}
+		return a
+	}
+	id := run(calls.Approving{}).Refused.ApprovalID
+	done := make(chan calls.Answer, 1)
+	go func() { done <- run(calls.Approving{ID: id, WaitSeconds: calls.MaxWait}) }()
+	select {
+	case a := <-done:
+		t.Fatalf("did not wait: %+v", a.Refused)
+	case <-time.After(500 * time.Millisecond):
+	}
+	if _, err := r.Store.Decide(t.Context(), apitest.Operator, id, true, ""); err != nil {
+		t.Fatal(err)
+	}
+	if a := <-done; a.Refused != nil {
+		t.Errorf("approved: %+v", a.Refused)
+	}
+}
