@@ -112,7 +112,7 @@ func (s *Skill) addScripts(t *tree, raw []byte) []Finding {
 	if x == nil {
 		return r.list
 	}
-	s.Kind, s.Class, s.Category, s.Network, s.Scripts = Runnable, x.Class, x.Category, x.Network, x.Scripts
+	s.Kind, s.Class, s.Category, s.Network, s.Mounts, s.Scripts = Runnable, x.Class, x.Category, x.Network, x.Mounts, x.Scripts
 	for _, name := range slices.Sorted(maps.Keys(x.Scripts)) {
 		place := child("/scripts", name)
 		file, ok := t.files[name]

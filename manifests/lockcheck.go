@@ -29,8 +29,8 @@ func (s *Skill) prepare(key string) error {
 func (s *Skill) checkKind() error {
 	switch s.Kind {
 	case InjectOnly:
-		if s.Class != "" || s.Network != "" || len(s.Scripts) > 0 {
-			return errors.New("an inject-only skill has no class, no network and no scripts")
+		if s.Class != "" || s.Network != "" || len(s.Scripts) > 0 || len(s.Mounts) > 0 {
+			return errors.New("an inject-only skill has no class, no network, no mounts and no scripts")
 		}
 	case Runnable:
 		if s.Class.Rank() == 0 {
@@ -38,6 +38,9 @@ func (s *Skill) checkKind() error {
 		}
 		if s.Network != NetworkNone && s.Network != NetworkEgress {
 			return fmt.Errorf("the network %q is not none or egress", s.Network)
+		}
+		if _, err := checkMounts(s.Mounts, s.Class, s.Network); err != nil {
+			return err
 		}
 		if len(s.Scripts) == 0 {
 			return errors.New("a runnable skill needs a script")

@@ -70,6 +70,7 @@ type Skill struct {
 	Class       Class              `json:"class,omitempty"`    // of all its scripts; empty for inject-only
 	Category    string             `json:"category,omitempty"` // free label for people
 	Network     string             `json:"network,omitempty"`  // NetworkNone or NetworkEgress; empty for inject-only
+	Mounts      []Mount            `json:"mounts,omitempty"`   // folders that its runs may use, nothing without
 	Files       map[string]File    `json:"files"`              // slash-separated path relative to the folder -> what it must be
 	Scripts     map[string]*Script `json:"scripts,omitempty"`  // by key = path of the file
 	Imports     []string           `json:"imports,omitempty"`  // modules that its cell imports ahead of its warm scripts

@@ -16,7 +16,8 @@ const maxXrayBytes = 1 << 20
 type Xray struct {
 	Class    Class
 	Category string
-	Network  string             // NetworkNone or NetworkEgress
+	Network  string // NetworkNone or NetworkEgress
+	Mounts   []Mount
 	Scripts  map[string]*Script // by path; Interpreter is "" where only the file itself can tell
 }
 
@@ -25,6 +26,7 @@ type xraySource struct {
 	Class    Class                    `json:"class"`
 	Category string                   `json:"category"`
 	Network  string                   `json:"network"`
+	Mounts   []Mount                  `json:"mounts"`
 	Scripts  map[string]*scriptSource `json:"scripts"`
 }
 
@@ -64,7 +66,7 @@ func parseXray(folder string, raw []byte) (*Xray, *xrayReport) {
 	r.raw = []byte(text)
 	var source xraySource
 	if err := DecodeStrict(r.raw, &source); err != nil {
-		r.at(Error, err.Pointer, "correct the file; the keys are class, category, network and scripts", "%s", err)
+		r.at(Error, err.Pointer, "correct the file; the keys are class, category, network, mounts and scripts", "%s", err)
 		return nil, r
 	}
 	r.hiddenCharacters(text)
@@ -97,7 +99,7 @@ func (r *xrayReport) at(severity Severity, pointer, cure, format string, args ..
 }
 
 func (r *xrayReport) head(source xraySource) *Xray {
-	x := &Xray{Class: source.Class, Category: source.Category, Network: source.Network, Scripts: map[string]*Script{}}
+	x := &Xray{Class: source.Class, Category: source.Category, Network: source.Network, Mounts: source.Mounts, Scripts: map[string]*Script{}}
 	switch {
 	case x.Class == "":
 		x.Class = Safe
@@ -114,6 +116,9 @@ func (r *xrayReport) head(source xraySource) *Xray {
 	}
 	if len(x.Category) > 64 || strings.ContainsFunc(x.Category, refusedControl) {
 		r.at(Error, "/category", "use a short word", "the category is longer than 64 bytes or holds a control character")
+	}
+	if i, err := checkMounts(x.Mounts, x.Class, x.Network); err != nil {
+		r.at(Error, element("/mounts", i), `write {"name": "cache", "mode": "ro"} or "rw"`, "%s", err)
 	}
 	if len(source.Scripts) == 0 {
 		r.at(Error, "", "describe a script, or delete "+xrayFile, "no scripts")

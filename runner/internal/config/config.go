@@ -13,6 +13,7 @@ import (
 
 	"xrayrunner/internal/settings"
 	"xrayrunner/manifests"
+	"xrayrunner/runner/internal/mounts"
 )
 
 // Table is every setting of the runner. The README's table is tested against it.
@@ -27,6 +28,7 @@ var Table = []settings.Setting{
 	{Name: "RUNNER_MIN_ISOLATION", Default: "landlock,seccomp", Text: "layers without which the runner does not start, comma-separated"},
 	{Name: "RUNNER_NETWORK", Default: "none", Text: "`none`: any interface or route but loopback makes it not ready (`egress` comes later)"},
 	{Name: "RUNNER_MAX_CLASS", Default: "safe", Text: "the highest class that it runs: `safe`, `mutating`, `dangerous`; the api cannot lift it"},
+	{Name: "RUNNER_MOUNTS", Default: "", Text: "folders that skills may name, `name=/path:ro` or `name=/path:rw`, comma-separated; granted to the runs of such a skill alone"},
 	{Name: "RUNNER_SOP_KEYS", Default: "", Text: "PEM file of the public keys (Ed25519, RSA) whose signed procedures count; without one nothing dangerous runs"},
 	{Name: "RUNNER_ALLOW_UIDS", Default: "", Text: "user ids that may call over the socket, comma-separated; empty: whoever the socket's mode lets in, but not the runner's own uid, which scripts share"},
 	{Name: "RUNNER_DEV", Default: "", Text: "`1` allows TCP on an address other than loopback and the presence of a network; said in the log and in /healthz"},
@@ -51,7 +53,8 @@ type Config struct {
 	MinIsolation  []string
 	Network       string
 	MaxClass      manifests.Class
-	SOPKeys       string // path; empty: none
+	SOPKeys       string       // path; empty: none
+	Mounts        mounts.Table // as configured; not looked at yet
 	AllowUIDs     []uint32
 	Warm          bool
 	WarmMemory    uint64 // bytes; 0: decide from the container's limit
@@ -75,7 +78,7 @@ func Load(environ []string) (Config, error) {
 		Token: v["RUNNER_TOKEN"], Dev: v["RUNNER_DEV"] == "1", Shim: v["RUNNER_SHIM"], SOPKeys: v["RUNNER_SOP_KEYS"],
 		StartRemarks: remarks, DefaultedCPUs: runtime.NumCPU(),
 	}
-	for _, check := range []func(*Config, settings.Values) error{listen, numbers, warm, isolation, uids, paths} {
+	for _, check := range []func(*Config, settings.Values) error{listen, numbers, warm, isolation, folders, uids, paths} {
 		if err := check(&c, v); err != nil {
 			return Config{}, err
 		}
@@ -168,6 +171,13 @@ func isolation(c *Config, v settings.Values) error {
 	}
 	if c.Isolation == "landlock" && slices.Contains(c.MinIsolation, "namespaces") {
 		return errors.New("RUNNER_MIN_ISOLATION wants namespaces and RUNNER_ISOLATION=landlock forbids them: change one")
+	}
+	return nil
+}
+
+func folders(c *Config, v settings.Values) (err error) {
+	if c.Mounts, err = mounts.Parse(v["RUNNER_MOUNTS"]); err != nil {
+		return fmt.Errorf("RUNNER_MOUNTS: %w", err)
 	}
 	return nil
 }

@@ -12,18 +12,20 @@ import (
 	"time"
 
 	"xrayrunner/manifests"
+	"xrayrunner/runner/internal/mounts"
 	"xrayrunner/runner/internal/sandbox"
 	"xrayrunner/runner/internal/snapshot"
 	"xrayrunner/runner/protocol"
 )
 
-// Executor runs scripts of one lock file. All fields are required.
+// Executor runs scripts of one lock file. All fields but Mounts are required.
 type Executor struct {
 	Lock         *manifests.Lock
 	Snapshot     *snapshot.Snapshot
 	Sandbox      sandbox.Sandbox
 	WorkDir      string
 	Interpreters Interpreters
+	Mounts       mounts.Table // folders that the operator gives; may be empty
 }
 
 // Job is one admitted run.
@@ -83,6 +85,9 @@ func (e *Executor) start(ctx context.Context, skill *manifests.Skill, j Job) (sa
 	if err != nil {
 		return sandbox.Exit{}, fmt.Errorf("working folder: %w", err)
 	}
+	if err := e.Mounts.Link(dir, skill.Mounts); err != nil {
+		return sandbox.Exit{}, errorsJoinRemove(fmt.Errorf("mounts: %w", err), dir)
+	}
 	spec, err := e.spec(skill, j, dir)
 	if err != nil {
 		return sandbox.Exit{}, errorsJoinRemove(err, dir)
@@ -108,15 +113,17 @@ func (e *Executor) spec(skill *manifests.Skill, j Job, dir string) (sandbox.Spec
 	if j.Ceiling > 0 {
 		limits.Wall = min(limits.Wall, j.Ceiling)
 	}
+	readable, writable := e.Mounts.Paths(skill.Mounts)
 	return sandbox.Spec{
 		Warm: e.warm(skill, j.Script), Argv: argv, Env: Environment(dir), Dir: dir, Stdin: j.Input, OnStderr: j.OnStderr,
-		Readable: []string{e.Snapshot.Dir(skill.Name)}, Limits: limits,
+		Readable: append([]string{e.Snapshot.Dir(skill.Name)}, readable...), Writable: writable, Limits: limits,
 	}, nil
 }
 
-// warm says how a cell gets ready for the script; nil when it is to start cold.
+// warm says how a cell gets ready for the script; nil when it is to start cold. So does every script of a skill with mounts:
+// a cell, which all runs of its skill come from, never holds a right to the operator's folders.
 func (e *Executor) warm(skill *manifests.Skill, script string) *sandbox.Warm {
-	if !skill.Scripts[script].Warm {
+	if !skill.Scripts[script].Warm || len(skill.Mounts) > 0 {
 		return nil
 	}
 	return &sandbox.Warm{Skill: skill.Name, Modules: skill.Imports, Text: func() ([]byte, error) { return e.Snapshot.Read(skill.Name, script) }}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -247,5 +248,46 @@ func TestReadable(t *testing.T) {
 	writing.Readable = spec.Readable
 	if got := mustRun(t, s, writing); got.ExitCode != 1 {
 		t.Errorf("write to the skill: got %d, %q", got.ExitCode, got.Stderr)
+	}
+}
+
+// A mount is granted to a run by name of its path: written where it is writable, read where it is readable, and nothing else
+// of it; what is in it is not executed, and a link in it leads nowhere that is not granted.
+func TestMounts(t *testing.T) {
+	s := full(t)
+	mine, others, outside := privateFolder(t), privateFolder(t), privateFolder(t)
+	for path, text := range map[string]string{filepath.Join(mine, "a"): "mine", filepath.Join(others, "b"): "others", filepath.Join(outside, "c"): "outside"} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(filepath.Join(outside, "c"), filepath.Join(mine, "link")); err != nil {
+		t.Fatal(err)
+	}
+	const tries = `
+import os, sys
+mine, others = sys.argv[1:]
+def what(f):
+    try: return f() or "ok"
+    except OSError as e: return e.strerror
+def run():
+    open(mine + "/tool", "w").write("#!/bin/true\n"); os.chmod(mine + "/tool", 0o700); os.execv(mine + "/tool", ["tool"])
+print(what(lambda: open(mine + "/a").read()), "|", what(lambda: open(mine + "/a", "w").close()), "|", what(lambda: os.mkdir(mine + "/d")), "|",
+      what(lambda: os.unlink(mine + "/a")), "|", what(lambda: open(mine + "/link").read()), "|", what(lambda: open(others + "/b").read()), "|", what(lambda: os.listdir(others)), "|", what(run))
+`
+	for _, c := range []struct {
+		name               string
+		readable, writable []string
+		want               string
+	}{
+		{"none", nil, nil, "Permission denied | Permission denied | Permission denied | Permission denied | Permission denied | Permission denied | Permission denied | Permission denied"},
+		{"read", []string{mine}, nil, "mine | Permission denied | Permission denied | Permission denied | Permission denied | Permission denied | Permission denied | Permission denied"},
+		{"write", nil, []string{mine}, "mine | ok | ok | ok | Permission denied | Permission denied | Permission denied | Permission denied"},
+	} {
+		spec := script(t, tries, mine, others)
+		spec.Readable, spec.Writable = append(spec.Readable, c.readable...), c.writable
+		if got := mustRun(t, s, spec); strings.TrimSpace(string(got.Stdout)) != c.want {
+			t.Errorf("%s: %s\nwant %s\n%s", c.name, got.Stdout, c.want, got.Stderr)
+		}
 	}
 }

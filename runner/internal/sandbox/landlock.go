@@ -127,12 +127,15 @@ func covered(grants []grant, path string, access uint64) bool {
 	return false
 }
 
-// grantsFor are the rules of one run: the system's, the skill's files for reading, the program itself where it is not
+// grantsFor are the rules of one run: the system's, the skill's files for reading, its mounts, the program itself where it is not
 // the system's, and the working folder, which is "." because the rest of the plan is the same for many runs.
 func (f inForce) grantsFor(spec Spec) ([]grant, error) {
 	out := append([]grant(nil), f.system...)
 	for _, path := range spec.Readable {
 		out = append(out, grant{path, read})
+	}
+	for _, path := range spec.Writable {
+		out = append(out, grant{path, f.landlock.fs &^ never &^ execute})
 	}
 	program, err := filepath.EvalSymlinks(spec.Argv[0])
 	if err != nil {

@@ -21,6 +21,7 @@ type planCache struct {
 // planKey is all that a plan is made of, beside what was found at start.
 type planKey struct {
 	program, readable string
+	writable          string
 	memory, files     uint64
 	cpu, open         uint64
 	processes         int
@@ -30,7 +31,7 @@ type planKey struct {
 func keyOf(spec Spec) planKey {
 	l := spec.Limits
 	return planKey{
-		program: spec.Argv[0], readable: strings.Join(spec.Readable, "\x00"),
+		program: spec.Argv[0], readable: strings.Join(spec.Readable, "\x00"), writable: strings.Join(spec.Writable, "\x00"),
 		memory: l.MemoryBytes, files: l.FileBytes, cpu: l.cpuSeconds(), open: l.OpenFiles,
 		processes: l.Processes, interpreter: l.Interpreter,
 	}

@@ -20,9 +20,10 @@ type Sandbox interface {
 type Spec struct {
 	Argv     []string // absolute path of the interpreter or program first
 	Env      []string // complete; nothing is inherited
-	Dir      string   // the run's own empty working folder: the only place it can write
+	Dir      string   // the run's own working folder: the only place it can write beside Writable
 	Stdin    []byte   // the judged bytes, at most 4096
 	Readable []string // files and folders that it may read beside the system's: the skill's snapshot
+	Writable []string // folders that it may change, granted to this run alone; nothing in them can be executed
 	Limits   Limits
 	OnStderr func(line string, at time.Duration) // optional; complete lines, in order, from one goroutine
 	Warm     *Warm                               // optional: may be forked from a cell; a sandbox without cells starts it cold

@@ -27,6 +27,11 @@ func (s Spec) validate() error {
 			return fmt.Errorf("%w: readable path %q is not a clean absolute path below /", ErrSpec, path)
 		}
 	}
+	for _, path := range s.Writable {
+		if !properFolder(path) {
+			return fmt.Errorf("%w: writable path %q is not a clean absolute path below /", ErrSpec, path)
+		}
+	}
 	for _, entry := range s.Env {
 		if name, _, found := strings.Cut(entry, "="); !found || name == "" {
 			return fmt.Errorf("%w: environment entry without a name", ErrSpec)

@@ -1,6 +1,6 @@
 // Package serve puts the runner together. The order of the start is a chain in which each step may refuse:
 //
-//	settings -> not root -> layers probed, minimum met -> socket (no other runner alive) -> work folder emptied
+//	settings -> not root -> layers probed, minimum met -> mounts -> socket (no other runner alive) -> work folder emptied
 //	-> manifest decoded -> snapshot -> serve
 //
 // and of the stop: refuse newcomers, wait for runs in flight, end what is left, remove the socket.
@@ -29,6 +29,7 @@ import (
 	"xrayrunner/runner/internal/counts"
 	"xrayrunner/runner/internal/execute"
 	"xrayrunner/runner/internal/jail"
+	"xrayrunner/runner/internal/mounts"
 	"xrayrunner/runner/internal/queue"
 	"xrayrunner/runner/internal/sandbox"
 	"xrayrunner/runner/internal/server"
@@ -71,6 +72,9 @@ func Serve(ctx context.Context, environ []string, stderr io.Writer) error {
 		if err := jail.Seal(); err != nil { // starts us once more, and returns in that one
 			return err
 		}
+	}
+	if cfg.Mounts, err = folders(cfg, box.Posture()); err != nil {
+		return fmt.Errorf("RUNNER_MOUNTS: %w", err)
 	}
 	// The clock of the run ids starts before anybody can connect: a call that waits for us while we start is not old.
 	table := counts.New(time.Now)
@@ -144,6 +148,19 @@ func minimum(cfg config.Config, p sandbox.Posture) error {
 	return nil
 }
 
+// folders are the mounts, resolved. Without Landlock every run would see every one of them.
+func folders(cfg config.Config, p sandbox.Posture) (mounts.Table, error) {
+	landlock := slices.ContainsFunc(p.Layers, func(l sandbox.Layer) bool { return l.Name == "landlock" && l.InForce })
+	if !landlock && len(cfg.Mounts) > 0 {
+		return nil, errors.New("landlock, which keeps them apart, is not in force; runner doctor says why")
+	}
+	own := []string{cfg.WorkDir, cfg.SkillsDir, cfg.Manifest}
+	if cfg.Socket != "" {
+		own = append(own, filepath.Dir(cfg.Socket))
+	}
+	return cfg.Mounts.Resolve(own)
+}
+
 func listen(cfg config.Config) (net.Listener, error) {
 	if cfg.TCP != "" {
 		return net.Listen("tcp", cfg.TCP)
@@ -180,7 +197,7 @@ func build(cfg config.Config, box sandbox.Sandbox, table *counts.Table, log *slo
 	}
 	s := &server.Server{
 		Log: log, Lock: lock, LockRaw: raw, Snapshot: snap, Posture: box.Posture(), MaxClass: cfg.MaxClass, Version: Version,
-		Executor: &execute.Executor{Lock: lock, Snapshot: snap, Sandbox: box, WorkDir: cfg.WorkDir, Interpreters: execute.FindInterpreters()},
+		Executor: &execute.Executor{Lock: lock, Snapshot: snap, Sandbox: box, WorkDir: cfg.WorkDir, Interpreters: execute.FindInterpreters(), Mounts: cfg.Mounts},
 		Queue:    queue.New(slots, cfg.Queue, runMemory(limit, cells)), Counts: table, Approve: approve.New(keys, time.Now), Slots: slots, Places: cfg.Queue,
 		Token: cfg.Token, AllowUIDs: cfg.AllowUIDs, Development: cfg.TCP != "", NetworkProblem: networkProblem,
 	}

@@ -188,6 +188,8 @@ func (s *Server) policy(skill string) guard.Policy {
 			sp.Closed = guard.Integrity
 		case known.Network == manifests.NetworkEgress:
 			sp.Closed = guard.WrongNetwork
+		case s.Executor.Mounts.Missing(known.Mounts) != "":
+			sp.Closed, sp.Words = guard.NotMounted, s.Executor.Mounts.Missing(known.Mounts)
 		}
 		p.Skills[skill] = sp
 	}
