@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // MaxLockBytes bounds a lock file.
@@ -52,6 +53,16 @@ func Decode(raw []byte) (*Lock, error) {
 	}
 	l.digest = Digest(raw)
 	return l, nil
+}
+
+// With gives a lock that holds external skills beside its own. Its digest stays that of the manifest, which they stand
+// outside of. A name that is taken keeps its skill.
+func (l *Lock) With(external map[string]*Skill) *Lock {
+	both := *l
+	both.Skills = map[string]*Skill{}
+	maps.Copy(both.Skills, external)
+	maps.Copy(both.Skills, l.Skills)
+	return &both
 }
 
 // Encode writes the canonical lock file: sorted keys, numbers as in the source, no HTML escaping, two

@@ -16,7 +16,8 @@ type tree struct {
 	folder   string
 	files    map[string]treeFile // by path relative to the folder, slash-separated
 	bytes    int64
-	entries  int // files and folders
+	entries  int    // files and folders
+	skip     string // a link that is left out, not refused: the entry of an external skill
 	findings []Finding
 }
 
@@ -33,14 +34,18 @@ const maxTreeDepth = 16
 // the rest is read all the same, so that the author sees all findings at once.
 func readTree(root *os.Root, folder string) *tree {
 	t := &tree{folder: folder, files: map[string]treeFile{}}
+	t.readFolder(root, folder)
+	return t
+}
+
+func (t *tree) readFolder(root *os.Root, folder string) {
 	sub, err := root.OpenRoot(folder)
 	if err != nil {
 		t.refuse("", "make it readable", "cannot open the folder: %s", reason(err))
-		return t
+		return
 	}
 	defer sub.Close()
 	t.walk(sub, ".", 1)
-	return t
 }
 
 func (t *tree) refuse(name, cure, format string, args ...any) {
@@ -69,6 +74,7 @@ func (t *tree) walk(root *os.Root, dir string, depth int) {
 		switch {
 		case err != nil:
 			t.refuse(name, "make it readable", "cannot look at it: %s", reason(err))
+		case t.skip != "" && name == t.skip:
 		case !t.allowedName(name, info):
 		case info.IsDir() && depth >= maxTreeDepth:
 			t.refuse(name, "flatten the folder", "more than %d folders inside each other", maxTreeDepth)
@@ -104,7 +110,15 @@ func (t *tree) allowedMode(name string, info fs.FileInfo) bool {
 
 // read opens a file that Lstat has shown to be plain, and makes sure that it opened that very file.
 // O_NONBLOCK: should a pipe have taken its place, opening it does not wait for a writer.
-func (t *tree) read(root *os.Root, name string, info fs.FileInfo) {
+func (t *tree) read(root *os.Root, name string, info fs.FileInfo) { t.readAs(root, name, name, info) }
+
+// readAs keeps the file under another name than it has.
+func (t *tree) readAs(root *os.Root, name, key string, info fs.FileInfo) {
+	if info.Size() > MaxSkillBytes-t.bytes { // before a byte of it is in memory
+		t.bytes = MaxSkillBytes + 1
+		t.refuse(key, "split the skill or remove files", "the skill has more than %d MiB with it", MaxSkillBytes>>20)
+		return
+	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.refuse(name, "make it readable", "cannot open it: %s", reason(err))
@@ -121,8 +135,8 @@ func (t *tree) read(root *os.Root, name string, info fs.FileInfo) {
 		return
 	}
 	t.bytes += int64(len(content))
-	t.files[name] = treeFile{content, info.Mode()&0o111 != 0}
-	t.checkText(name, content)
+	t.files[key] = treeFile{content, info.Mode()&0o111 != 0}
+	t.checkText(key, content)
 }
 
 // readNames lists a folder in the order of the names, so that two builds agree.

@@ -8,7 +8,7 @@ type Kind string
 const (
 	InjectOnly Kind = "inject-only" // SKILL.md alone: text for the model
 	Runnable   Kind = "runnable"    // SKILL.md and xray.json: scripts
-	External   Kind = "external"    // skill.json below an allow-listed root (part 7)
+	External   Kind = "external"    // skill.json below an allow-listed root
 )
 
 // Class is what a run may change. The zero value is not a class: it is never allowed.
@@ -67,14 +67,15 @@ type Skill struct {
 	Name        string             `json:"name"`
 	Description string             `json:"description"`
 	Kind        Kind               `json:"kind"`
-	Class       Class              `json:"class,omitempty"`    // of all its scripts; empty for inject-only
-	Category    string             `json:"category,omitempty"` // free label for people
-	Network     string             `json:"network,omitempty"`  // NetworkNone or NetworkEgress; empty for inject-only
-	Mounts      []Mount            `json:"mounts,omitempty"`   // folders that its runs may use, nothing without
-	Files       map[string]File    `json:"files"`              // slash-separated path relative to the folder -> what it must be
-	Scripts     map[string]*Script `json:"scripts,omitempty"`  // by key = path of the file
-	Imports     []string           `json:"imports,omitempty"`  // modules that its cell imports ahead of its warm scripts
-	Frontmatter Frontmatter        `json:"frontmatter"`        // what SKILL.md said beyond name and description
+	Class       Class              `json:"class,omitempty"`     // of all its scripts; empty for inject-only
+	Category    string             `json:"category,omitempty"`  // free label for people
+	Network     string             `json:"network,omitempty"`   // NetworkNone or NetworkEgress; empty for inject-only
+	Mounts      []Mount            `json:"mounts,omitempty"`    // folders that its runs may use, nothing without
+	EnvAllow    []string           `json:"env_allow,omitempty"` // external only: all that its runs have of an environment
+	Files       map[string]File    `json:"files"`               // slash-separated path relative to the folder -> what it must be
+	Scripts     map[string]*Script `json:"scripts,omitempty"`   // by key = path of the file
+	Imports     []string           `json:"imports,omitempty"`   // modules that its cell imports ahead of its warm scripts
+	Frontmatter Frontmatter        `json:"frontmatter"`         // what SKILL.md said beyond name and description
 }
 
 // Warm reports whether a script of the skill may be forked from a cell.
@@ -102,7 +103,7 @@ type File struct {
 // Script is one program of a skill.
 type Script struct {
 	Description string          `json:"description"`
-	Interpreter string          `json:"interpreter"`      // "python3", "bash", "node", or an absolute path from a shebang
+	Interpreter string          `json:"interpreter"`      // "python3", "bash", "node", an absolute path from a shebang, or Compiled (external only)
 	Input       json.RawMessage `json:"input"`            // JSON Schema, as in the source
 	Output      json.RawMessage `json:"output,omitempty"` // JSON Schema, as in the source; absent: any object
 	Stdout      string          `json:"stdout"`           // StdoutJSON or StdoutText

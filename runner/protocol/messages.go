@@ -31,15 +31,16 @@ const (
 
 // RunRequest is the body of POST /run. Input is a JSON object, or a string that holds the text of one.
 type RunRequest struct {
-	RunID     string          `json:"run_id,omitempty"` // UUIDv7; made by the runner when absent
-	Session   string          `json:"session"`
-	Turn      string          `json:"turn"`
-	Skill     string          `json:"skill"`
-	Script    string          `json:"script"`
-	Input     json.RawMessage `json:"input"`
-	TimeoutMS int64           `json:"timeout_ms,omitempty"` // set by the api only; can shorten, never lengthen
-	Trace     string          `json:"-"`                    // the id of HeaderTrace; "" when there is none
-	Approval  *Approval       `json:"approval,omitempty"`   // set by the api only; for a class above safe
+	RunID       string          `json:"run_id,omitempty"` // UUIDv7; made by the runner when absent
+	Session     string          `json:"session"`
+	Turn        string          `json:"turn"`
+	Skill       string          `json:"skill"`
+	Script      string          `json:"script"`
+	Input       json.RawMessage `json:"input"`
+	TimeoutMS   int64           `json:"timeout_ms,omitempty"`   // set by the api only; can shorten, never lengthen
+	Trace       string          `json:"-"`                      // the id of HeaderTrace; "" when there is none
+	SkillDigest string          `json:"skill_digest,omitempty"` // set by the api only; of the external skill that it judged
+	Approval    *Approval       `json:"approval,omitempty"`     // set by the api only; for a class above safe
 }
 
 // TextInput puts judged bytes into the string form of RunRequest.Input. An encoder would fold the white space of

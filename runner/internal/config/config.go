@@ -28,6 +28,11 @@ var Table = []settings.Setting{
 	{Name: "RUNNER_MIN_ISOLATION", Default: "landlock,seccomp", Text: "layers without which the runner does not start, comma-separated"},
 	{Name: "RUNNER_NETWORK", Default: "none", Text: "`none`: any interface or route but loopback makes it not ready (`egress` comes later)"},
 	{Name: "RUNNER_MAX_CLASS", Default: "safe", Text: "the highest class that it runs: `safe`, `mutating`, `dangerous`; the api cannot lift it"},
+	{Name: "RUNNER_EXTERNAL_DIRS", Default: "", Text: "folders below which every `skill.json` is an external skill: absolute paths separated by `:` or `,`"},
+	{Name: "XRAY_SKILLS_EXTERNAL_DIRS", Default: "", Text: "another name for RUNNER_EXTERNAL_DIRS"},
+	{Name: "ONGRID_SKILLS_EXTERNAL_DIRS", Default: "", Text: "another name for RUNNER_EXTERNAL_DIRS"},
+	{Name: "RUNNER_EXTERNAL_ENV_FILE", Default: "", Text: "file of NAME=VALUE lines: the values of variables that external skills name in env_allow"},
+	{Name: "RUNNER_EXTERNAL_ENV_UNSAFE", Default: "", Text: "loader and interpreter variables, comma-separated, that env_allow may name all the same"},
 	{Name: "RUNNER_MOUNTS", Default: "", Text: "folders that skills may name, `name=/path:ro` or `name=/path:rw`, comma-separated; granted to the runs of such a skill alone"},
 	{Name: "RUNNER_SOP_KEYS", Default: "", Text: "PEM file of the public keys (Ed25519, RSA) whose signed procedures count; without one nothing dangerous runs"},
 	{Name: "RUNNER_ALLOW_UIDS", Default: "", Text: "user ids that may call over the socket, comma-separated; empty: whoever the socket's mode lets in, but not the runner's own uid, which scripts share"},
@@ -53,7 +58,10 @@ type Config struct {
 	MinIsolation  []string
 	Network       string
 	MaxClass      manifests.Class
-	SOPKeys       string       // path; empty: none
+	SOPKeys       string // path; empty: none
+	ExternalDirs  []string
+	ExternalEnv   string       // path of the file of values; empty: none
+	UnsafeEnv     []string     // names
 	Mounts        mounts.Table // as configured; not looked at yet
 	AllowUIDs     []uint32
 	Warm          bool
@@ -78,7 +86,7 @@ func Load(environ []string) (Config, error) {
 		Token: v["RUNNER_TOKEN"], Dev: v["RUNNER_DEV"] == "1", Shim: v["RUNNER_SHIM"], SOPKeys: v["RUNNER_SOP_KEYS"],
 		StartRemarks: remarks, DefaultedCPUs: runtime.NumCPU(),
 	}
-	for _, check := range []func(*Config, settings.Values) error{listen, numbers, warm, isolation, folders, uids, paths} {
+	for _, check := range []func(*Config, settings.Values) error{listen, numbers, warm, isolation, externals, folders, uids, paths} {
 		if err := check(&c, v); err != nil {
 			return Config{}, err
 		}
@@ -175,6 +183,29 @@ func isolation(c *Config, v settings.Values) error {
 	return nil
 }
 
+// externals takes the three names of one setting; two different values would leave open which holds.
+func externals(c *Config, v settings.Values) error {
+	dirs, from := "", ""
+	for _, name := range []string{"RUNNER_EXTERNAL_DIRS", "XRAY_SKILLS_EXTERNAL_DIRS", "ONGRID_SKILLS_EXTERNAL_DIRS"} {
+		switch {
+		case v[name] == "" || v[name] == dirs:
+		case dirs != "":
+			return fmt.Errorf("%s and %s are both set, and differ: use one", from, name)
+		default:
+			dirs, from = v[name], name
+		}
+	}
+	split := func(r rune) bool { return r == ':' || r == ',' }
+	for _, dir := range strings.FieldsFunc(dirs, split) {
+		c.ExternalDirs = append(c.ExternalDirs, strings.TrimSpace(dir))
+	}
+	if names := v["RUNNER_EXTERNAL_ENV_UNSAFE"]; names != "" {
+		c.UnsafeEnv = strings.Split(names, ",")
+	}
+	c.ExternalEnv = v["RUNNER_EXTERNAL_ENV_FILE"]
+	return nil
+}
+
 func folders(c *Config, v settings.Values) (err error) {
 	if c.Mounts, err = mounts.Parse(v["RUNNER_MOUNTS"]); err != nil {
 		return fmt.Errorf("RUNNER_MOUNTS: %w", err)
@@ -202,7 +233,7 @@ func paths(c *Config, _ settings.Values) error {
 			return fmt.Errorf("%s=%q: write an absolute path", name, p)
 		}
 	}
-	for name, p := range map[string]string{"RUNNER_SHIM": c.Shim, "RUNNER_SOP_KEYS": c.SOPKeys} {
+	for name, p := range map[string]string{"RUNNER_SHIM": c.Shim, "RUNNER_SOP_KEYS": c.SOPKeys, "RUNNER_EXTERNAL_ENV_FILE": c.ExternalEnv} {
 		if p != "" && !filepath.IsAbs(p) {
 			return fmt.Errorf("%s=%q: write an absolute path, or nothing", name, p)
 		}

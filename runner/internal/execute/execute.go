@@ -12,20 +12,22 @@ import (
 	"time"
 
 	"xrayrunner/manifests"
+	"xrayrunner/runner/internal/external"
 	"xrayrunner/runner/internal/mounts"
 	"xrayrunner/runner/internal/sandbox"
 	"xrayrunner/runner/internal/snapshot"
 	"xrayrunner/runner/protocol"
 )
 
-// Executor runs scripts of one lock file. All fields but Mounts are required.
+// Executor runs scripts of one lock file. All fields but Mounts and Environment are required.
 type Executor struct {
 	Lock         *manifests.Lock
 	Snapshot     *snapshot.Snapshot
 	Sandbox      sandbox.Sandbox
 	WorkDir      string
 	Interpreters Interpreters
-	Mounts       mounts.Table // folders that the operator gives; may be empty
+	Mounts       mounts.Table         // folders that the operator gives; may be empty
+	Environment  external.Environment // of external skills
 }
 
 // Job is one admitted run.
@@ -67,7 +69,7 @@ func executable(path string) bool {
 // outcome sandbox_error. The skill has been verified by the caller.
 func (e *Executor) Run(ctx context.Context, j Job) *protocol.Result {
 	skill := e.Lock.Skills[j.Skill]
-	r := &protocol.Result{RunID: j.RunID, ExitCode: -1, ScriptSHA256: skill.Files[j.Script].SHA256, ManifestDigest: e.Lock.Digest()}
+	r := &protocol.Result{RunID: j.RunID, ExitCode: -1, ScriptSHA256: skill.ScriptDigest(j.Script), ManifestDigest: e.Lock.Digest()}
 	r.Usage.QueuedMS = ms(j.Queued)
 	r.Sandbox = protocol.SandboxInfo{Tier: string(e.Sandbox.Posture().Tier), Layers: e.Sandbox.Posture().Names(), Start: "cold"}
 	exit, err := e.start(ctx, skill, j)
@@ -114,8 +116,12 @@ func (e *Executor) spec(skill *manifests.Skill, j Job, dir string) (sandbox.Spec
 		limits.Wall = min(limits.Wall, j.Ceiling)
 	}
 	readable, writable := e.Mounts.Paths(skill.Mounts)
+	env := Environment(dir)
+	if skill.Kind == manifests.External {
+		env = e.Environment.For(skill.EnvAllow, dir)
+	}
 	return sandbox.Spec{
-		Warm: e.warm(skill, j.Script), Argv: argv, Env: Environment(dir), Dir: dir, Stdin: j.Input, OnStderr: j.OnStderr,
+		Warm: e.warm(skill, j.Script), Argv: argv, Env: env, Dir: dir, Stdin: j.Input, OnStderr: j.OnStderr,
 		Readable: append([]string{e.Snapshot.Dir(skill.Name)}, readable...), Writable: writable, Limits: limits,
 	}, nil
 }
@@ -156,6 +162,9 @@ func Limits(l manifests.Limits, kind sandbox.Interpreter) sandbox.Limits {
 // since the snapshot holds only what the lock names, the lock never names one, and no run can write there. Turning all
 // caches away (-X pycache_prefix) would compile the standard library anew at each start: 2.5 times a bare start.
 func (e *Executor) argv(s *manifests.Script, path string) ([]string, sandbox.Interpreter, error) {
+	if s.Interpreter == manifests.Compiled {
+		return []string{path}, sandbox.Compiled, nil
+	}
 	if filepath.IsAbs(s.Interpreter) {
 		return []string{s.Interpreter, path}, sandbox.Compiled, nil
 	}

@@ -1,7 +1,7 @@
 // Package serve puts the runner together. The order of the start is a chain in which each step may refuse:
 //
 //	settings -> not root -> layers probed, minimum met -> mounts -> socket (no other runner alive) -> work folder emptied
-//	-> manifest decoded -> snapshot -> serve
+//	-> manifest decoded -> external skills loaded -> snapshot -> serve
 //
 // and of the stop: refuse newcomers, wait for runs in flight, end what is left, remove the socket.
 package serve
@@ -28,6 +28,7 @@ import (
 	"xrayrunner/runner/internal/config"
 	"xrayrunner/runner/internal/counts"
 	"xrayrunner/runner/internal/execute"
+	"xrayrunner/runner/internal/external"
 	"xrayrunner/runner/internal/jail"
 	"xrayrunner/runner/internal/mounts"
 	"xrayrunner/runner/internal/queue"
@@ -177,6 +178,15 @@ func build(cfg config.Config, box sandbox.Sandbox, table *counts.Table, log *slo
 	if err != nil {
 		return nil, fmt.Errorf("RUNNER_MANIFEST %s: %w", cfg.Manifest, err)
 	}
+	env, err := external.LoadEnvironment(cfg.ExternalEnv, cfg.UnsafeEnv)
+	if err != nil {
+		return nil, fmt.Errorf("RUNNER_EXTERNAL_ENV_FILE: %w", err)
+	}
+	extra := external.Load(external.Settings{Roots: cfg.ExternalDirs, Env: env, Taken: func(name string) bool { return lock.Skills[name] != nil }})
+	for _, line := range extra.Lines {
+		line.Write(log)
+	}
+	lock = lock.With(extra.Plain())
 	root, err := execute.Prepare(cfg.WorkDir)
 	if err != nil {
 		return nil, err
@@ -184,6 +194,12 @@ func build(cfg config.Config, box sandbox.Sandbox, table *counts.Table, log *slo
 	snap, err := snapshot.Take(cfg.SkillsDir, root, lock)
 	if err != nil {
 		return nil, err
+	}
+	for name, skill := range extra.Skills {
+		if err := snap.Add(name, skill.Contents, skill.Changed); err != nil {
+			return nil, err
+		}
+		skill.Contents = nil // the copy is taken: 16 MiB each are not to be kept
 	}
 	keys, err := sop.LoadKeys(cfg.SOPKeys)
 	if err != nil {
@@ -196,8 +212,8 @@ func build(cfg config.Config, box sandbox.Sandbox, table *counts.Table, log *slo
 		slots = cfg.DefaultedCPUs
 	}
 	s := &server.Server{
-		Log: log, Lock: lock, LockRaw: raw, Snapshot: snap, Posture: box.Posture(), MaxClass: cfg.MaxClass, Version: Version,
-		Executor: &execute.Executor{Lock: lock, Snapshot: snap, Sandbox: box, WorkDir: cfg.WorkDir, Interpreters: execute.FindInterpreters(), Mounts: cfg.Mounts},
+		Log: log, Lock: lock, LockRaw: raw, External: extra.Told(), Snapshot: snap, Posture: box.Posture(), MaxClass: cfg.MaxClass, Version: Version,
+		Executor: &execute.Executor{Lock: lock, Snapshot: snap, Sandbox: box, WorkDir: cfg.WorkDir, Interpreters: execute.FindInterpreters(), Mounts: cfg.Mounts, Environment: env},
 		Queue:    queue.New(slots, cfg.Queue, runMemory(limit, cells)), Counts: table, Approve: approve.New(keys, time.Now), Slots: slots, Places: cfg.Queue,
 		Token: cfg.Token, AllowUIDs: cfg.AllowUIDs, Development: cfg.TCP != "", NetworkProblem: networkProblem,
 	}

@@ -14,7 +14,7 @@ func (s *Server) judgeApproval(req *protocol.RunRequest, input []byte) (guard.Co
 		return guard.ApprovalRequired, ""
 	}
 	return s.Approve.Judge(req.Approval, approve.Call{Class: skill.Class, Skill: req.Skill, Script: req.Script,
-		ScriptSHA256: skill.Files[req.Script].SHA256, Input: input, ManifestDigest: s.Lock.Digest()})
+		ScriptSHA256: skill.ScriptDigest(req.Script), Input: input, ManifestDigest: s.Lock.Digest()})
 }
 
 // takeApproval uses the approval up, when the class needs one.

@@ -23,6 +23,9 @@ func (s *Server) run(stop context.Context, w http.ResponseWriter, r *http.Reques
 	if refused == nil {
 		refused = s.sameManifest(r)
 	}
+	if refused == nil {
+		refused = s.sameFolder(req)
+	}
 	if refused != nil {
 		s.refuse(w, refused)
 		return
@@ -49,6 +52,16 @@ func (s *Server) sameManifest(r *http.Request) *protocol.Problem {
 		return nil
 	}
 	return protocol.NewProblem(protocol.ManifestMismatch, "the caller judged by another manifest than this runner enforces; deploy both images of one build")
+}
+
+// sameFolder refuses a caller that judged an external skill by another digest than the one that was loaded, or by none: what
+// an operator has enabled is one digest, and a restart may have brought another.
+func (s *Server) sameFolder(req *protocol.RunRequest) *protocol.Problem {
+	skill, external := s.External.Skills[req.Skill]
+	if !external || skill.Digest == req.SkillDigest {
+		return nil
+	}
+	return protocol.NewProblem(guard.SkillDrift, "external skill "+req.Skill+" is another one than the caller judged by; an operator has to enable it again")
 }
 
 // decode reads the envelope once and strictly; what it returns is what is judged and what runs.

@@ -32,7 +32,8 @@ import (
 type Server struct {
 	Log      *slog.Logger
 	Lock     *manifests.Lock
-	LockRaw  []byte // the bytes that both images carry
+	LockRaw  []byte            // the bytes that both images carry
+	External protocol.External // the external skills, which Lock holds too
 	Snapshot *snapshot.Snapshot
 	Executor *execute.Executor
 	Queue    *queue.Queue
@@ -112,9 +113,12 @@ func (s *Server) manifest(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(s.LockRaw) // the caller has gone: nobody is left to tell
 }
 
-// external is empty until external skills exist (part 7): the api may ask from the first day.
 func (s *Server) external(w http.ResponseWriter, _ *http.Request) {
-	s.write(w, http.StatusOK, protocol.TypeJSON, map[string]any{"skills": map[string]any{}})
+	told := s.External
+	if told.Skills == nil {
+		told.Skills = map[string]protocol.ExternalSkill{}
+	}
+	s.write(w, http.StatusOK, protocol.TypeJSON, told)
 }
 
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {

@@ -29,6 +29,7 @@ import (
 type Snapshot struct {
 	source, root string
 	lock         *manifests.Lock
+	changed      map[string]func() error // external skills -> how their source differs from what was loaded
 
 	mu      sync.Mutex
 	stopped map[string]string // skill -> why; never taken back before a restart
@@ -37,11 +38,14 @@ type Snapshot struct {
 // Take copies every skill below root, which must not exist. A skill that differs from the lock is stopped, not
 // an error: the others run. An error is our own failure.
 func Take(source, root string, lock *manifests.Lock) (*Snapshot, error) {
-	s := &Snapshot{source: source, root: root, lock: lock, stopped: map[string]string{}}
+	s := &Snapshot{source: source, root: root, lock: lock, changed: map[string]func() error{}, stopped: map[string]string{}}
 	if err := os.MkdirAll(filepath.Join(root, "skills"), 0o755); err != nil {
 		return nil, fmt.Errorf("snapshot: %w", err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(lock.Skills)) {
+		if lock.Skills[name].Kind == manifests.External {
+			continue // Add
+		}
 		differs, err := s.copySkill(lock.Skills[name])
 		if err != nil {
 			return nil, fmt.Errorf("snapshot of %s: %w", name, err)
@@ -54,6 +58,27 @@ func Take(source, root string, lock *manifests.Lock) (*Snapshot, error) {
 		}
 	}
 	return s, nil
+}
+
+// Add takes an external skill of the lock, whose bytes have been read already. changed says how its source differs from
+// them now. It is for the time before the first run.
+func (s *Snapshot) Add(name string, contents map[string][]byte, changed func() error) error {
+	s.changed[name] = changed
+	files := s.lock.Skills[name].Files
+	for path, bytes := range contents {
+		target := filepath.Join(s.Dir(name), filepath.FromSlash(path))
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return fmt.Errorf("snapshot of %s: %w", name, err)
+		}
+		mode := fs.FileMode(0o444)
+		if files[path].Exec {
+			mode = 0o555
+		}
+		if err := os.WriteFile(target, bytes, mode); err != nil {
+			return fmt.Errorf("snapshot of %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // Dir is the folder that a run of this skill may read.
@@ -78,7 +103,9 @@ func (s *Snapshot) StoppedSkill(skill string) bool {
 func (s *Snapshot) Verify(skill string) error {
 	files := s.lock.Skills[skill].Files
 	err := verifyTree(s.Dir(skill), files)
-	if err == nil {
+	if changed := s.changed[skill]; err == nil && changed != nil {
+		err = changed()
+	} else if err == nil {
 		err = verifyTree(filepath.Join(s.source, skill), files)
 	}
 	if err != nil {
