@@ -70,6 +70,11 @@ func storyParams(db func() string) testscript.Params {
 			env.Values["story"] = st
 			env.Setenv("STACK", s.dir)
 			env.Setenv("SOCKET", s.socket())
+			root, err := os.Getwd()
+			if err != nil {
+				return err
+			}
+			env.Setenv("ROOT", root)
 			env.Setenv("BIN", binaries)
 			env.Setenv("PATH", binaries+":"+os.Getenv("PATH"))
 			env.Setenv("XRAYCTL_TOKEN", operatorToken)

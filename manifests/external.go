@@ -148,7 +148,7 @@ func (r *xrayReport) externalSchema(source externalSource, s *Script) {
 	if raw == nil {
 		raw = json.RawMessage(emptySchema)
 	}
-	s.Input = canonical(raw)
+	s.Input = raw // verbatim
 	compiled, err := CompileSchema(raw)
 	if err != nil {
 		r.at(Error, "/schema", "correct the schema (draft 2020-12, references inside the document only)", "the schema cannot be used: %s", err)
@@ -187,6 +187,8 @@ func (s *Skill) PrepareExternal() error {
 		return errors.New("it is not an external skill")
 	case s.Class.Rank() == 0:
 		return fmt.Errorf("the class %q is not known", printable(shorten(string(s.Class))))
+	case !strings.HasPrefix(s.Folder, "sha256:") || len(s.Folder) != len("sha256:")+64:
+		return errors.New("its folder has no digest")
 	case len(s.Scripts) != 1:
 		return fmt.Errorf("%d scripts; an external skill has one", len(s.Scripts))
 	}

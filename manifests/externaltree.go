@@ -62,6 +62,7 @@ func (m *ExternalManifest) assemble(t *tree, key, interpreter string) *ExternalS
 	s, script := *m.Skill, *m.Script
 	script.Interpreter = interpreter
 	s.Files, s.Scripts = t.locked(), map[string]*Script{key: &script}
+	s.Folder = s.FolderDigest()
 	contents := map[string][]byte{}
 	for name, f := range t.files {
 		contents[name] = f.content
@@ -177,7 +178,7 @@ func (s *Skill) FolderDigest() string {
 // folder of an external skill, since all of that is its program.
 func (s *Skill) ScriptDigest(script string) string {
 	if s.Kind == External {
-		return strings.TrimPrefix(s.FolderDigest(), "sha256:")
+		return strings.TrimPrefix(s.Folder, "sha256:")
 	}
 	return s.Files[script].SHA256
 }

@@ -33,8 +33,8 @@ func (s *Skill) checkKind() error {
 			return errors.New("an inject-only skill has no class, no network, no mounts and no scripts")
 		}
 	case Runnable:
-		if len(s.EnvAllow) > 0 {
-			return errors.New("only an external skill has env_allow")
+		if len(s.EnvAllow) > 0 || s.Folder != "" {
+			return errors.New("only an external skill has env_allow and folder")
 		}
 		if s.Class.Rank() == 0 {
 			return fmt.Errorf("the class %q is not safe, mutating or dangerous", s.Class)

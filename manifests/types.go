@@ -72,6 +72,7 @@ type Skill struct {
 	Network     string             `json:"network,omitempty"`   // NetworkNone or NetworkEgress; empty for inject-only
 	Mounts      []Mount            `json:"mounts,omitempty"`    // folders that its runs may use, nothing without
 	EnvAllow    []string           `json:"env_allow,omitempty"` // external only: all that its runs have of an environment
+	Folder      string             `json:"folder,omitempty"`    // external only: FolderDigest of what was loaded
 	Files       map[string]File    `json:"files"`               // slash-separated path relative to the folder -> what it must be
 	Scripts     map[string]*Script `json:"scripts,omitempty"`   // by key = path of the file
 	Imports     []string           `json:"imports,omitempty"`   // modules that its cell imports ahead of its warm scripts

@@ -129,6 +129,22 @@ func (c *Client) Health(ctx context.Context) (*protocol.Health, error) {
 	return &h, nil
 }
 
+// External asks which external skills the runner has loaded.
+func (c *Client) External(ctx context.Context) (*protocol.External, error) {
+	status, answer, err := c.do(ctx, http.MethodGet, protocol.PathExternal, nil, "", "")
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("runner answered %d", status)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var told protocol.External
+	if err := json.Unmarshal(answer, &told); err != nil {
+		return nil, fmt.Errorf("unreadable external skills: %w", err)
+	}
+	return &told, nil
+}
+
 // Metrics fetches the runner's series as text.
 func (c *Client) Metrics(ctx context.Context) ([]byte, error) {
 	status, answer, err := c.do(ctx, http.MethodGet, protocol.PathMetrics, nil, "", "")

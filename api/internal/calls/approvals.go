@@ -62,7 +62,7 @@ func (s *Service) binding(call store.Call, skill *manifests.Skill) string {
 	if skill == nil || skill.Scripts[call.Script] == nil {
 		return ""
 	}
-	return protocol.Binding(call.Skill, call.Script, skill.Files[call.Script].SHA256, call.Input, s.Lock.Digest())
+	return protocol.Binding(call.Skill, call.Script, skill.ScriptDigest(call.Script), call.Input, s.Lock.Digest())
 }
 
 // judgeApproval says what the call's approval lacks: the guard's code and words, "" when nothing.
@@ -100,7 +100,7 @@ func (s *Service) judgeState(a store.Approval, p store.Procedure, skill *manifes
 
 // procedure checks what the runner will check again with its own keys.
 func (s *Service) procedure(p store.Procedure, a store.Approval, skill *manifests.Skill) (guard.Code, string) {
-	t := sop.Target{Skill: a.Skill, Script: a.Script, ScriptSHA256: skill.Files[a.Script].SHA256}
+	t := sop.Target{Skill: a.Skill, Script: a.Script, ScriptSHA256: skill.ScriptDigest(a.Script)}
 	if _, err := s.SOPKeys.Verify(p.Document, p.Signature, t, s.now()); err != nil {
 		return guard.SOPInvalid, err.Error() + "; an operator has to bring a procedure that holds (sop_put)"
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"xrayrunner/api/internal/catalog"
 	"xrayrunner/api/internal/metrics"
 	"xrayrunner/api/internal/offer"
 	"xrayrunner/api/internal/store"
@@ -37,8 +38,9 @@ type Service struct {
 	SkillsDir string // the reviewed skills that the api's image carries; publishing copies from here
 	Now       func() time.Time
 
-	SOPKeys      sop.Keys      // whose signed procedures count; none: nothing dangerous runs
-	ApprovalLife time.Duration // of a request; 0: DefaultApprovalLife
+	Catalog      *catalog.Catalog // the external skills beside the manifest's; nil: none
+	SOPKeys      sop.Keys         // whose signed procedures count; none: nothing dangerous runs
+	ApprovalLife time.Duration    // of a request; 0: DefaultApprovalLife
 
 	busy  inFlight
 	space places
@@ -100,11 +102,16 @@ func (s *Service) Load(ctx context.Context, c Caller, sess store.Session, skill 
 	if done || err != nil {
 		return answer, err
 	}
+	known := s.lock(ctx).Skills[skill]
+	if known.Kind == manifests.External {
+		answer.Text = "# " + known.Name + "\n\n" + Visible(known.Description) + howToRun(known)
+		return answer, s.end(ctx, call, closing(protocol.OK, nil))
+	}
 	text, err := s.Store.SkillFile(ctx, skill, "SKILL.md")
 	if err != nil {
 		return answer, errors.Join(err, s.end(ctx, call, closing(protocol.SandboxError, err)))
 	}
-	answer.Text = string(text) + howToRun(s.Lock.Skills[skill])
+	answer.Text = string(text) + howToRun(known)
 	return answer, s.end(ctx, call, closing(protocol.OK, nil))
 }
 
@@ -128,8 +135,12 @@ func (s *Service) RunApproved(ctx context.Context, c Caller, sess store.Session,
 	s.await(ctx, c, sess, by)
 	var timeoutMS int
 	var approval *protocol.Approval
+	var folder string
 	answer, done, err := s.begin(ctx, call, call.Tool, func(st store.State, set offer.Set) {
 		timeoutMS, approval = st.Sandbox.TotalTimeoutMS, carried(st, set.Policy.Skills[skill].Skill)
+		if known := set.Policy.Skills[skill].Skill; known != nil {
+			folder = known.Folder
+		}
 	})
 	if done || err != nil {
 		return answer, err
@@ -138,7 +149,7 @@ func (s *Service) RunApproved(ctx context.Context, c Caller, sess store.Session,
 	defer s.busy.add(sess.ID, -1)
 	started := s.now()
 	// The record is closed whatever happens to the caller: context.WithoutCancel in Store.End.
-	result, refused, err := s.post(ctx, call, timeoutMS, approval)
+	result, refused, err := s.post(ctx, call, timeoutMS, approval, folder)
 	cl := store.Closing{Duration: s.now().Sub(started)}
 	switch {
 	case errors.Is(err, client.ErrUnavailable):
@@ -192,12 +203,12 @@ const RunnerDown = "the runner is not there, so nothing was started; everything 
 // wait is how long a call may wait for a place in the runner, beyond the run's own time.
 const wait = 60 * time.Second
 
-func (s *Service) post(ctx context.Context, call store.Call, timeoutMS int, approval *protocol.Approval) (*protocol.Result, *protocol.Problem, error) {
+func (s *Service) post(ctx context.Context, call store.Call, timeoutMS int, approval *protocol.Approval, folder string) (*protocol.Result, *protocol.Problem, error) {
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(timeoutMS)*time.Millisecond+wait)
 	defer cancel()
 	return s.Runner.Run(ctx, protocol.RunRequest{
 		RunID: call.ID, Session: call.Session, Turn: call.Turn, Skill: call.Skill, Script: call.Script,
-		Input: protocol.TextInput(call.Input), TimeoutMS: int64(timeoutMS), Approval: approval, Trace: call.Trace,
+		Input: protocol.TextInput(call.Input), TimeoutMS: int64(timeoutMS), Approval: approval, SkillDigest: folder, Trace: call.Trace,
 	}, s.Lock.Digest())
 }
 
@@ -220,6 +231,14 @@ func newID() string {
 		panic("BUG: no randomness: " + err.Error())
 	}
 	return id.String()
+}
+
+// lock is every skill that is known now.
+func (s *Service) lock(ctx context.Context) *manifests.Lock {
+	if s.Catalog == nil {
+		return s.Lock
+	}
+	return s.Catalog.Lock(ctx)
 }
 
 func (s *Service) now() time.Time {

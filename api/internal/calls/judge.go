@@ -16,10 +16,11 @@ import (
 // recorded. seen, when given, gets the state of that moment and what it offers.
 func (s *Service) begin(ctx context.Context, call store.Call, tool string, seen func(store.State, offer.Set)) (answer Answer, done bool, err error) {
 	var decision guard.Decision
+	lock := s.lock(ctx) // before the transaction: nobody writes while it is open
 	began := time.Now()
 	defer func() { s.Metrics.Stored(metrics.Begin, time.Since(began)) }()
 	verdict, err := s.Store.Begin(ctx, call, func(st store.State) store.Verdict {
-		set := s.offered(st, call.Mode)
+		set := s.offered(lock, st, call.Mode)
 		if seen != nil {
 			seen(st, set)
 		}
@@ -51,8 +52,8 @@ func (s *Service) verdict(st store.State, call store.Call, skill *manifests.Skil
 }
 
 // offered is what this moment offers to this session.
-func (s *Service) offered(st store.State, mode store.Mode) offer.Set {
-	set := offer.Now(s.Lock, st.Skills, st.Tools, s.Unlock).For(st.Session)
+func (s *Service) offered(lock *manifests.Lock, st store.State, mode store.Mode) offer.Set {
+	set := offer.Now(lock, st.Skills, st.Tools, s.Unlock).For(st.Session)
 	set.Policy.MaxClass = mode.Ceiling()
 	set.Policy.DailyLimit, set.Policy.TokenLimit = st.Sandbox.DailyRunLimit, s.space.half()
 	return set

@@ -69,7 +69,7 @@ func (s *Service) Offer(ctx context.Context) (offer.Set, error) {
 	if err != nil {
 		return offer.Set{}, err
 	}
-	return offer.Now(s.Lock, rows, tools, s.Unlock), nil
+	return offer.Now(s.lock(ctx), rows, tools, s.Unlock), nil
 }
 
 // TooManyTurns is the refusal for store.ErrTooManyTurns.

@@ -138,7 +138,7 @@ func each(operation string) func(context.Context, *call) error {
 
 func agent(enabled bool) func(context.Context, *call) error {
 	return func(ctx context.Context, c *call) error {
-		return c.change(ctx, "skills_agent_set", map[string]string{"enabled": strconv.FormatBool(enabled)})
+		return c.change(ctx, "skills_agent_set", map[string]string{"enabled": strconv.FormatBool(enabled), "confirm_class": flagText(c.options.given["confirm-class"])})
 	}
 }
 

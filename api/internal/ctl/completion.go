@@ -72,8 +72,10 @@ const completionScript = `@START@_xrayctl() {
 	case $word in -*) COMPREPLY=($(compgen -W "@COMMON@ $opts" -- "$word")); return ;; esac
 	case "${#typed[@]} ${typed[*]:0:2}" in
 	"0 " | "1 help") all="@COMMANDS@ help" ;;
-	"1 skills" | "1 run" | *" publish"* | *" unpublish"* | *" enable"* | *" disable"* | *" drift"*)
+	*" publish"* | *" unpublish"*)
 		all=$(xrayctl "${at[@]}" skills 2>/dev/null | awk '$2 == "runner" {print $1}') ;;
+	"1 skills" | "1 run" | *" enable"* | *" disable"* | *" drift"*)
+		all=$(xrayctl "${at[@]}" skills 2>/dev/null | awk '$2 == "runner" || $2 == "external" {print $1}') ;;
 	"2 run "*) all=$(xrayctl "${at[@]}" skills "${typed[*]:1:1}" 2>/dev/null | awk '/^FILE / {files = 1; next} files && $1 ~ /\.(py|sh)$/ {print $1}') ;;
 	"1 tools") all="on off" ;;
 	"2 tools "*) all="skill_load skill_run" ;;

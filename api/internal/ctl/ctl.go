@@ -58,6 +58,9 @@ type command struct {
 var filters = []string{"call", "session", "tool", "skill", "decision", "since", "until"}
 
 const (
+	moreEnable = `One of the manifest must be published. An external skill is opened as its folder
+is now: a later change of it closes it as drift, until it is enabled again.
+`
 	moreRun = `The run is an agent's run with your token: the skill must be open, the run counts in
 the day's limit and is in the record. xrayctl skills SKILL names the files; a
 refusal says which properties of INPUT are missing. The result is on standard
@@ -96,7 +99,7 @@ func commands() []command {
 		{"skills", "[NAME]", "list the skills, or show one file by file", "", nil, skills},
 		{"publish", "NAME...", "store the reviewed copy of a skill and publish it", "", []string{"stored"}, publish},
 		{"unpublish", "NAME...", "take a skill back; its stored copy stays", "", nil, each("skills_unpublish")},
-		{"enable", "NAME...", "open a published skill to agents, from their next turn on", "", nil, agent(true)},
+		{"enable", "NAME...", "open a skill to agents, from their next turn on", moreEnable, []string{"confirm-class"}, agent(true)},
 		{"disable", "NAME...", "close a skill to agents, at their next call", "", nil, agent(false)},
 		{"drift", "[NAME...]", "name stored files that are not the reviewed ones; exit code 4", "", nil, drift},
 		{"run", "SKILL SCRIPT [INPUT|-]", "run a script; INPUT is a JSON object, - reads it from stdin", moreRun, nil, run},

@@ -36,6 +36,7 @@ var table = []option{
 	{"limit", "N", "how many events, 1-500; 20 when absent. The newest are shown"},
 	{"head", "HASH", "verify: a head that was kept elsewhere must occur"},
 	{"file", "FILE", "audit verify: check an exported file instead of the record; sop: the document"},
+	{"confirm-class", "", "enable: an external skill whose author wrote no class is safe"},
 	{"all", "", "approvals: also those that are over"},
 	{"reason", "TEXT", "why, for the record"},
 	{"key", "FILE", "sop sign: the private key, PEM (PKCS #8)"},

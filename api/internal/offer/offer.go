@@ -63,6 +63,8 @@ func Now(lock *manifests.Lock, rows map[string]store.StoredSkill, tools map[stri
 
 func closed(skill *manifests.Skill, row store.StoredSkill, stored bool, tools map[string]bool, unlock bool) (guard.Code, string) {
 	switch {
+	case skill.Kind == manifests.External:
+		return closedExternal(skill, row, tools)
 	case !stored:
 		return guard.AgentDisabled, "not stored: publish it"
 	case !row.Published:
@@ -81,6 +83,21 @@ func closed(skill *manifests.Skill, row store.StoredSkill, stored bool, tools ma
 		return guard.ToolDisabled, "skill_run is off"
 	case !unlock:
 		return guard.ToolDisabled, "skill_run is locked: XRAY_UNLOCK_DANGEROUS_TOOLS=1 is not set in the api's environment"
+	}
+	return "", ""
+}
+
+// closedExternal: there is no copy to publish; what an operator enabled is one digest of the folder.
+func closedExternal(skill *manifests.Skill, row store.StoredSkill, tools map[string]bool) (guard.Code, string) {
+	switch {
+	case !row.AgentEnabled:
+		return guard.AgentDisabled, "not enabled"
+	case row.Digest != skill.Folder:
+		return guard.SkillDrift, "drift: its folder is another one than the one that was enabled; look at it and enable it again"
+	case !tools[guard.ToolLoad]:
+		return guard.ToolDisabled, "skill_load is off"
+	case !tools[guard.ToolRun]:
+		return guard.ToolDisabled, "skill_run is off, or XRAY_UNLOCK_DANGEROUS_TOOLS=1 is not set in the api's environment"
 	}
 	return "", ""
 }
@@ -155,6 +172,7 @@ func (s Set) Fingerprint() string {
 		fmt.Fprintf(h, "%s=%v\n", tool, s.Policy.Tools[tool])
 	}
 	for _, name := range s.Names() {
+		fmt.Fprintf(h, "%s %s\n", name, s.Policy.Skills[name].Skill.Folder)
 		files := s.Policy.Skills[name].Skill.Files
 		for _, path := range slices.Sorted(maps.Keys(files)) {
 			fmt.Fprintf(h, "%s/%s %s %v\n", name, path, files[path].SHA256, files[path].Exec)

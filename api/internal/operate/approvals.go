@@ -44,8 +44,8 @@ func (d *Desk) view(ctx context.Context, a store.Approval) (ApprovalView, error)
 	if v.Decisions == nil {
 		v.Decisions = []store.Decision{}
 	}
-	if skill := d.Lock.Skills[a.Skill]; skill != nil && skill.Scripts[a.Script] != nil {
-		v.Description, v.ScriptSHA256 = calls.Visible(skill.Scripts[a.Script].Description), skill.Files[a.Script].SHA256
+	if skill := d.lock().Skills[a.Skill]; skill != nil && skill.Scripts[a.Script] != nil {
+		v.Description, v.ScriptSHA256 = calls.Visible(skill.Scripts[a.Script].Description), skill.ScriptDigest(a.Script)
 		v.Current = a.Binding == protocol.Binding(a.Skill, a.Script, v.ScriptSHA256, []byte(a.Input), d.Lock.Digest())
 	}
 	if a.Class != manifests.Dangerous {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"xrayrunner/api/internal/catalog"
 	"xrayrunner/api/internal/offer"
 	"xrayrunner/api/internal/store"
 	"xrayrunner/guard"
@@ -18,7 +19,7 @@ import (
 	"xrayrunner/runner/protocol"
 )
 
-// Desk does an operator's work. All fields but SOPKeys and Now are required.
+// Desk does an operator's work. All fields but Catalog, SOPKeys and Now are required.
 type Desk struct {
 	Lock      *manifests.Lock
 	Store     *store.DB
@@ -27,6 +28,7 @@ type Desk struct {
 	Runner    *client.Client
 	NoSpawn   func() error // nil error: this process cannot start a program
 	Version   string
+	Catalog   *catalog.Catalog // the external skills beside the manifest's; nil: none
 	SOPKeys   sop.Keys         // whose signed procedures count
 	Now       func() time.Time // nil: time.Now
 }
@@ -34,11 +36,14 @@ type Desk struct {
 // SkillStatus is one skill in the operator's eyes.
 type SkillStatus struct {
 	Name         string          `json:"name"`
-	Scope        string          `json:"scope"` // always "runner"
+	Scope        string          `json:"scope"` // ScopeRunner or ScopeExternal
 	Description  string          `json:"description,omitempty"`
 	Kind         manifests.Kind  `json:"kind,omitempty"`
 	Class        manifests.Class `json:"class,omitempty"`
 	InManifest   bool            `json:"in_manifest"`
+	Loaded       bool            `json:"loaded,omitempty"`        // external: the runner has it
+	ClassAssumed bool            `json:"class_assumed,omitempty"` // external: its author wrote no class
+	Digest       string          `json:"digest,omitempty"`        // external: of its folder as it is now
 	Stored       bool            `json:"stored"`
 	Published    bool            `json:"published"`
 	AgentEnabled bool            `json:"agent_enabled"`
@@ -59,9 +64,9 @@ func (d *Desk) Status(ctx context.Context) ([]SkillStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := offer.Now(d.Lock, rows, tools, d.Unlock)
+	set := offer.Now(d.lock(), rows, tools, d.Unlock)
 	names := map[string]bool{}
-	for _, keys := range [][]string{slices.Collect(maps.Keys(d.Lock.Skills)), slices.Collect(maps.Keys(rows)), slices.Collect(maps.Keys(d.Lock.Disabled))} {
+	for _, keys := range [][]string{slices.Collect(maps.Keys(d.lock().Skills)), slices.Collect(maps.Keys(rows)), slices.Collect(maps.Keys(d.Lock.Disabled))} {
 		for _, n := range keys {
 			names[n] = true
 		}
@@ -76,13 +81,16 @@ func (d *Desk) Status(ctx context.Context) ([]SkillStatus, error) {
 
 func (d *Desk) status(name string, row store.StoredSkill, stored bool, set offer.Set) SkillStatus {
 	st := SkillStatus{Name: name, Scope: ScopeRunner, Stored: stored, Published: row.Published, AgentEnabled: row.AgentEnabled, Copy: "none", Why: set.Why[name]}
-	skill := d.Lock.Skills[name]
+	skill := d.lock().Skills[name]
 	if skill == nil {
 		st.Why = "not in the manifest"
 		if f, off := d.Lock.Disabled[name]; off {
 			st.Why = fmt.Sprintf("off since the build: %s:%d: %s (%s)", f.File, f.Line, f.Message, f.Cure)
 		}
 		return st
+	}
+	if skill.Kind == manifests.External {
+		return d.external(st, skill, row, set)
 	}
 	st.InManifest, st.Description, st.Kind, st.Class = true, skill.Description, skill.Kind, skill.Class
 	st.Available = set.Policy.Skills[name].Closed == ""
@@ -98,7 +106,7 @@ func (d *Desk) status(name string, row store.StoredSkill, stored bool, set offer
 // Publish stores a copy of the reviewed files that this image carries, and publishes it. It refuses files that are
 // not the manifest's: then the image itself is wrong.
 func (d *Desk) Publish(ctx context.Context, who store.Actor, name string) (SkillStatus, *protocol.Problem, error) {
-	skill := d.Lock.Skills[name]
+	skill := d.lock().Skills[name]
 	if skill == nil {
 		return SkillStatus{}, d.unknown(name), nil
 	}
@@ -123,7 +131,10 @@ func (d *Desk) Publish(ctx context.Context, who store.Actor, name string) (Skill
 }
 
 // SetAgent opens or closes a skill to agents. Closing binds at the next call, opening at the next turn.
-func (d *Desk) SetAgent(ctx context.Context, who store.Actor, name string, enabled bool) (SkillStatus, *protocol.Problem, error) {
+func (d *Desk) SetAgent(ctx context.Context, who store.Actor, name string, enabled, confirmed bool) (SkillStatus, *protocol.Problem, error) {
+	if skill := d.lock().Skills[name]; skill != nil && skill.Kind == manifests.External {
+		return d.setExternal(ctx, who, skill, enabled, confirmed)
+	}
 	if refused, err := d.stored(name, d.Store.SetAgent(ctx, who, name, enabled)); refused != nil || err != nil {
 		return SkillStatus{}, refused, err
 	}

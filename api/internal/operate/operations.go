@@ -113,6 +113,7 @@ func wide[T any](v T, refused *protocol.Problem, err error) (any, *protocol.Prob
 }
 
 func (d *Desk) list(ctx context.Context, _ store.Actor, _ Args) (any, *protocol.Problem, error) {
+	d.renew()
 	skills, err := d.Status(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -145,7 +146,8 @@ func (d *Desk) published(ctx context.Context, who store.Actor, name string, on b
 }
 
 func (d *Desk) agentSet(ctx context.Context, who store.Actor, a Args) (any, *protocol.Problem, error) {
-	return wide(d.SetAgent(ctx, who, a.text("name"), a.flag("enabled")))
+	d.renew()
+	return wide(d.SetAgent(ctx, who, a.text("name"), a.flag("enabled"), a.flag("confirm_class")))
 }
 
 func (d *Desk) toolSet(ctx context.Context, who store.Actor, a Args) (any, *protocol.Problem, error) {
@@ -194,7 +196,7 @@ func (d *Desk) put(ctx context.Context, who store.Actor, a Args) (any, *protocol
 		return nil, protocol.NewProblem(protocol.BadRequest, "files at "+err.Place()+": "+err.Message), nil
 	}
 	name := a.text("name")
-	if d.Lock.Skills[name] == nil {
+	if d.lock().Skills[name] == nil {
 		return nil, d.unknown(name), nil
 	}
 	files := map[string]store.FileContent{}
@@ -229,7 +231,7 @@ func (d *Desk) stored(name string, err error) (*protocol.Problem, error) {
 	switch {
 	case !isNotFound(err):
 		return nil, err
-	case d.Lock.Skills[name] == nil:
+	case d.lock().Skills[name] == nil:
 		return d.unknown(name), nil
 	}
 	return protocol.NewProblem(protocol.NotFound, "skill "+name+" is not stored yet: call skills_publish first"), nil

@@ -15,8 +15,9 @@ import (
 
 // The scopes: where a thing that can be called lives.
 const (
-	ScopeRunner = "runner" // a skill of the manifest
-	ScopeAPI    = "api"    // the api's own tool
+	ScopeRunner   = "runner"   // a skill of the manifest
+	ScopeExternal = "external" // a skill below an allow-listed root of the runner
+	ScopeAPI      = "api"      // the api's own tool
 )
 
 // OwnTool is one tool of the api itself.
@@ -122,7 +123,7 @@ func (d *Desk) Skill(ctx context.Context, name string) (SkillDetail, *protocol.P
 	}
 	detail := SkillDetail{SkillStatus: s, Files: []FileStatus{}}
 	var reviewed map[string]manifests.File
-	if skill := d.Lock.Skills[name]; skill != nil {
+	if skill := d.lock().Skills[name]; skill != nil {
 		reviewed = skill.Files
 	}
 	for path, f := range reviewed {

@@ -40,8 +40,8 @@ func (d *Desk) judgeProcedure(p store.Procedure) ProcedureView {
 
 // digestOf is the digest of a script's bytes; "" when there is no such script.
 func (d *Desk) digestOf(skill, script string) string {
-	if s := d.Lock.Skills[skill]; s != nil && s.Scripts[script] != nil {
-		return s.Files[script].SHA256
+	if s := d.lock().Skills[skill]; s != nil && s.Scripts[script] != nil {
+		return s.ScriptDigest(script)
 	}
 	return ""
 }

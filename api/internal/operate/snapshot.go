@@ -9,7 +9,7 @@ import (
 // State is the one word for what a skill is to an operator; metrics.SkillStates lists them.
 func (s SkillStatus) State() string {
 	switch {
-	case !s.InManifest:
+	case !s.InManifest && !s.Loaded:
 		return "broken"
 	case s.Copy == "drift":
 		return "drift"

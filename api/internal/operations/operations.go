@@ -79,7 +79,8 @@ var All = []Operation{
 		{Name: "content", Required: true, Text: "the file's bytes, at most 40 KiB", Max: 40 << 10}, encoding, {Name: "exec", Kind: Boolean, Text: "the file has the executable bit"}}},
 	{Name: "skills_file_delete", Method: "DELETE", Path: "/v1/skills/{name}/file", Text: "Delete one stored file of a skill.", Args: []Arg{skillName, filePath}},
 	{Name: "skills_agent_set", Method: "PUT", Path: "/v1/skills/{name}/agent", Text: "Open a skill to agents (binds at the next turn) or close it (binds at the next call).", Args: []Arg{skillName,
-		{Name: "enabled", Kind: Boolean, Required: true, Text: "true opens it"}}},
+		{Name: "enabled", Kind: Boolean, Required: true, Text: "true opens it"},
+		{Name: "confirm_class", Kind: Boolean, Text: "an external skill whose author wrote no class: true confirms that it is safe"}}},
 	{Name: "tools_list", Method: "GET", Path: "/v1/tools", Reads: true, Text: "List the api's own tools: scope, who may call them, and whether they are switched on."},
 	{Name: "tool_config_get", Method: "GET", Path: "/v1/tool_config", Reads: true, Text: "Read the switches skill_load and skill_run, and whether skill_run is unlocked."},
 	{Name: "tool_config_set", Method: "PUT", Path: "/v1/tool_config", Text: "Turn skill_load or skill_run on or off, for everybody, at the next call.", Args: []Arg{

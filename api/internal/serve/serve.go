@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"xrayrunner/api/internal/calls"
+	"xrayrunner/api/internal/catalog"
 	"xrayrunner/api/internal/config"
 	"xrayrunner/api/internal/metrics"
 	"xrayrunner/api/internal/nospawn"
@@ -114,10 +115,11 @@ func build(ctx context.Context, cfg config.Config, lock *manifests.Lock, db *sto
 	if err != nil {
 		return nil, err
 	}
+	known := &catalog.Catalog{Log: log, Manifest: lock, Runner: runner}
 	s := &server.Server{
 		Log: log, Version: Version, Closing: ctx.Done(),
-		Calls: &calls.Service{Log: log, Lock: lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: cfg.Unlock, SOPKeys: cfg.SOPKeys, ApprovalLife: cfg.Approval},
-		Desk:  &operate.Desk{Lock: lock, Store: db, Unlock: cfg.Unlock, SkillsDir: cfg.SkillsDir, Runner: runner, NoSpawn: nospawn.Check, Version: Version, SOPKeys: cfg.SOPKeys},
+		Calls: &calls.Service{Log: log, Lock: lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: cfg.Unlock, Catalog: known, SOPKeys: cfg.SOPKeys, ApprovalLife: cfg.Approval},
+		Desk:  &operate.Desk{Lock: lock, Store: db, Unlock: cfg.Unlock, SkillsDir: cfg.SkillsDir, Runner: runner, NoSpawn: nospawn.Check, Version: Version, Catalog: known, SOPKeys: cfg.SOPKeys},
 	}
 	return s.Handler(), nil
 }

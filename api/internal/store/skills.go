@@ -79,6 +79,15 @@ func (db *DB) SetAgent(ctx context.Context, who Actor, name string, on bool) err
 	return db.flag(ctx, who, "skills_agent_set", `UPDATE skills SET agent_enabled = ? WHERE name = ?`, name, on)
 }
 
+// SetExternal enables an external skill as it is now, by the digest of its folder, or disables it.
+func (db *DB) SetExternal(ctx context.Context, who Actor, name, digest string, on bool) error {
+	return db.operator(ctx, who, "skills_agent_set", name, func(t *tx) (any, error) {
+		_, err := t.ExecContext(ctx, `INSERT INTO skills (name, agent_enabled, digest) VALUES (?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET agent_enabled = excluded.agent_enabled, digest = excluded.digest`, name, on, digest)
+		return map[string]any{"to": on, "digest": digest}, err
+	})
+}
+
 func (db *DB) flag(ctx context.Context, who Actor, what, statement, name string, on bool) error {
 	return db.operator(ctx, who, what, name, func(t *tx) (any, error) {
 		return map[string]any{"to": on}, oneRow(t.ExecContext(ctx, statement, on, name))
@@ -93,14 +102,14 @@ func (db *DB) Skills(ctx context.Context) (map[string]StoredSkill, error) {
 // skills reads all rows; the files of one skill, or of all when only is empty.
 func skills(ctx context.Context, q querier, only string) (map[string]StoredSkill, error) {
 	out := map[string]StoredSkill{}
-	rows, err := q.QueryContext(ctx, `SELECT name, published, agent_enabled FROM skills`)
+	rows, err := q.QueryContext(ctx, `SELECT name, published, agent_enabled, digest FROM skills`)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		s := StoredSkill{Files: map[string]StoredFile{}}
-		if err := rows.Scan(&s.Name, &s.Published, &s.AgentEnabled); err != nil {
+		if err := rows.Scan(&s.Name, &s.Published, &s.AgentEnabled, &s.Digest); err != nil {
 			return nil, err
 		}
 		out[s.Name] = s

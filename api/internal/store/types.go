@@ -62,6 +62,7 @@ type StoredSkill struct {
 	Name         string
 	Published    bool
 	AgentEnabled bool
+	Digest       string                // of the folder of an external skill, as it was enabled; "" of any other
 	Files        map[string]StoredFile // by path
 }
 

@@ -48,17 +48,17 @@ func (l Line) Write(log *slog.Logger) {
 // Skill is one that was registered.
 type Skill struct {
 	*manifests.ExternalSkill
-	Root, Folder string // as the operator wrote them
-	manifest     *manifests.ExternalManifest
+	Root, Dir string // as the operator wrote them
+	manifest  *manifests.ExternalManifest
 }
 
 // Changed reads the folder again and says how it differs from what was loaded; nil when it does not.
 func (s *Skill) Changed() error {
-	now, findings := manifests.ReadExternal(s.Root, s.Folder, s.manifest)
+	now, findings := manifests.ReadExternal(s.Root, s.Dir, s.manifest)
 	if now == nil {
 		return fmt.Errorf("its folder cannot be read any more: %s", findings[0].Message)
 	}
-	if now.FolderDigest() != s.FolderDigest() {
+	if now.Folder != s.Folder {
 		return fmt.Errorf("its folder has changed since it was loaded")
 	}
 	return nil
@@ -90,7 +90,9 @@ func (s *Set) Plain() map[string]*manifests.Skill {
 func (s *Set) Told() protocol.External {
 	out := protocol.External{Skills: map[string]protocol.ExternalSkill{}}
 	for name, skill := range s.Skills {
-		out.Skills[name] = protocol.ExternalSkill{Skill: skill.Skill, Digest: skill.FolderDigest(), ClassAssumed: skill.ClassAssumed}
+		told := *skill.Skill
+		told.Files = nil // its digest stands for them
+		out.Skills[name] = protocol.ExternalSkill{Skill: &told, Digest: told.Folder, ClassAssumed: skill.ClassAssumed}
 	}
 	return out
 }

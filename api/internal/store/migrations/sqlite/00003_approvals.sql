@@ -34,5 +34,7 @@ CREATE TABLE procedures (
     signature BLOB NOT NULL,
     PRIMARY KEY (skill, script)
 );
+-- Of the folder of an external skill, as an operator enabled it.
+ALTER TABLE skills ADD COLUMN digest TEXT NOT NULL DEFAULT '';
 -- +goose Down
 SELECT 1;
