@@ -64,12 +64,12 @@ func (t *tree) walk(root *os.Root, dir string, depth int) {
 		t.refuse(strings.TrimPrefix(dir, "."), "make it readable", "cannot list the folder: %s", reason(err))
 		return
 	}
+	if t.entries += len(names); t.full() { // before any of them is read
+		t.refuse("", "split the skill or remove files", "more than %d files or %d MiB", MaxFiles, MaxSkillBytes>>20)
+		return
+	}
 	for _, base := range names {
 		name := path.Join(dir, base)
-		if t.entries++; t.full() {
-			t.refuse("", "split the skill or remove files", "more than %d files or %d MiB", MaxFiles, MaxSkillBytes>>20)
-			return
-		}
 		info, err := root.Lstat(name)
 		switch {
 		case err != nil:
@@ -85,6 +85,9 @@ func (t *tree) walk(root *os.Root, dir string, depth int) {
 			}
 		case t.allowedMode(name, info):
 			t.read(root, name, info)
+			if t.full() {
+				return // said by read
+			}
 		}
 	}
 }
@@ -116,7 +119,7 @@ func (t *tree) read(root *os.Root, name string, info fs.FileInfo) { t.readAs(roo
 func (t *tree) readAs(root *os.Root, name, key string, info fs.FileInfo) {
 	if info.Size() > MaxSkillBytes-t.bytes { // before a byte of it is in memory
 		t.bytes = MaxSkillBytes + 1
-		t.refuse(key, "split the skill or remove files", "the skill has more than %d MiB with it", MaxSkillBytes>>20)
+		t.refuse("", "split the skill or remove files", "more than %d MiB with %s", MaxSkillBytes>>20, key)
 		return
 	}
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
