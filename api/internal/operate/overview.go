@@ -100,7 +100,8 @@ func (d *Desk) Overview(ctx context.Context) (Overview, error) {
 // SkillDetail is one skill with its files.
 type SkillDetail struct {
 	SkillStatus
-	Files []FileStatus `json:"files"`
+	Files   []FileStatus          `json:"files"`
+	Scripts map[string]ScriptForm `json:"scripts"` // by name; empty for a skill that is text
 }
 
 // FileStatus is one file, reviewed or stored or both.
@@ -121,10 +122,10 @@ func (d *Desk) Skill(ctx context.Context, name string) (SkillDetail, *protocol.P
 	if err != nil {
 		return SkillDetail{}, nil, err
 	}
-	detail := SkillDetail{SkillStatus: s, Files: []FileStatus{}}
+	detail := SkillDetail{SkillStatus: s, Files: []FileStatus{}, Scripts: map[string]ScriptForm{}}
 	var reviewed map[string]manifests.File
 	if skill := d.lock().Skills[name]; skill != nil {
-		reviewed = skill.Files
+		reviewed, detail.Scripts = skill.Files, forms(skill)
 	}
 	for path, f := range reviewed {
 		got, ok := rows[name].Files[path]
