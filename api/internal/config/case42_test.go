@@ -3,6 +3,7 @@ package config_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -18,7 +19,7 @@ func TestDefaultsAreLocked(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := config.Config{Listen: "127.0.0.1:8080", RunnerURL: "unix:/run/xray/runner.sock", DB: "sqlite:/data/xray.db",
-		Manifest: "/opt/xray/manifest.json", SkillsDir: "/opt/xray/skills", Tokens: map[string]string{}, Remarks: []string{"ignoring unknown variable RUNNER_TOOL_CACHE"}}
+		Manifest: "/opt/xray/manifest.json", SkillsDir: "/opt/xray/skills", Approval: 15 * time.Minute, Tokens: map[string]string{}, Remarks: []string{"ignoring unknown variable RUNNER_TOOL_CACHE"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

@@ -10,7 +10,6 @@ import (
 
 	"xrayrunner/api/internal/store"
 	"xrayrunner/internal/settings"
-	"xrayrunner/internal/sop"
 	"xrayrunner/runner/client"
 	"xrayrunner/runner/protocol"
 )
@@ -48,7 +47,7 @@ type Config struct {
 	Manifest    string
 	SkillsDir   string
 	Unlock      bool
-	SOPKeys     sop.Keys
+	SOPKeys     string            // path; empty: none
 	Approval    time.Duration     // life of a request for approval
 	Tokens      map[string]string // role -> configured secret
 	Remarks     []string
@@ -62,7 +61,7 @@ func Load(environ []string) (Config, error) {
 		return Config{}, err
 	}
 	c := Config{Listen: v["XRAY_LISTEN"], RunnerURL: v["XRAY_SKILL_RUNNER_URL"], RunnerToken: v["XRAY_SKILL_RUNNER_TOKEN"], DB: v["XRAY_DB"],
-		Manifest: v["XRAY_MANIFEST"], SkillsDir: v["XRAY_SKILLS_DIR"], Unlock: v["XRAY_UNLOCK_DANGEROUS_TOOLS"] == "1", Remarks: remarks, Tokens: map[string]string{}}
+		Manifest: v["XRAY_MANIFEST"], SkillsDir: v["XRAY_SKILLS_DIR"], Unlock: v["XRAY_UNLOCK_DANGEROUS_TOOLS"] == "1", SOPKeys: v["XRAY_SOP_KEYS"], Remarks: remarks, Tokens: map[string]string{}}
 	switch v["XRAY_DB_SYNC"] {
 	case "normal":
 	case "full":
@@ -72,9 +71,6 @@ func Load(environ []string) (Config, error) {
 	}
 	if c.AuditDays, err = auditDays(v["XRAY_AUDIT_DAYS"]); err != nil {
 		return c, err
-	}
-	if c.SOPKeys, err = sop.LoadKeys(v["XRAY_SOP_KEYS"]); err != nil {
-		return c, fmt.Errorf("XRAY_SOP_KEYS: %w", err)
 	}
 	minutes, err := strconv.Atoi(v["XRAY_APPROVAL_MINUTES"])
 	if c.Approval = time.Duration(minutes) * time.Minute; err != nil || c.Approval < time.Minute || c.Approval > protocol.MaxApproval {

@@ -23,6 +23,7 @@ import (
 	"xrayrunner/api/internal/operate"
 	"xrayrunner/api/internal/server"
 	"xrayrunner/api/internal/store"
+	"xrayrunner/internal/sop"
 	"xrayrunner/manifests"
 	"xrayrunner/runner/client"
 )
@@ -115,11 +116,15 @@ func build(ctx context.Context, cfg config.Config, lock *manifests.Lock, db *sto
 	if err != nil {
 		return nil, err
 	}
+	keys, err := sop.LoadKeys(cfg.SOPKeys)
+	if err != nil {
+		return nil, fmt.Errorf("XRAY_SOP_KEYS: %w", err)
+	}
 	known := &catalog.Catalog{Log: log, Manifest: lock, Runner: runner}
 	s := &server.Server{
 		Log: log, Version: Version, Closing: ctx.Done(),
-		Calls: &calls.Service{Log: log, Lock: lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: cfg.Unlock, Catalog: known, SOPKeys: cfg.SOPKeys, ApprovalLife: cfg.Approval},
-		Desk:  &operate.Desk{Lock: lock, Store: db, Unlock: cfg.Unlock, SkillsDir: cfg.SkillsDir, Runner: runner, NoSpawn: nospawn.Check, Version: Version, Catalog: known, SOPKeys: cfg.SOPKeys},
+		Calls: &calls.Service{Log: log, Lock: lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: cfg.Unlock, Catalog: known, SOPKeys: keys, ApprovalLife: cfg.Approval},
+		Desk:  &operate.Desk{Lock: lock, Store: db, Unlock: cfg.Unlock, SkillsDir: cfg.SkillsDir, Runner: runner, NoSpawn: nospawn.Check, Version: Version, Catalog: known, SOPKeys: keys},
 	}
 	return s.Handler(), nil
 }

@@ -98,6 +98,8 @@ func TestServeRefuses(t *testing.T) {
 	defer taken.Close()
 	for env, want := range map[string]string{
 		"XRAY_OPERATOR_TOKEN=":                   "XRAY_OPERATOR_TOKEN",
+		"XRAY_SOP_KEYS=/none":                    "XRAY_SOP_KEYS",
+		"XRAY_SOP_KEYS=serve_test.go":            "XRAY_SOP_KEYS",
 		"XRAY_MANIFEST=/none":                    "XRAY_MANIFEST",
 		"XRAY_MANIFEST=serve_test.go":            "XRAY_MANIFEST",
 		"XRAY_DB=sqlite:/dev/null/x.db":          "XRAY_DB",

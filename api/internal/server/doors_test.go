@@ -344,7 +344,7 @@ func TestRefusalsOverREST(t *testing.T) {
 		call doorCall
 		want guard.Code
 	}{
-		{"a mutating skill", run("writes", session), guard.ApprovalRequired},
+		{"a mutating skill", run("writes", session), guard.ClassNotAllowed},
 		{"a closed skill", run("prose", session), guard.AgentDisabled},
 		{"an unknown skill", run("nobody", session), guard.UnknownSkill},
 		{"a skill by a path", run("..%2Fadds", session), guard.UnknownSkill},

@@ -29,8 +29,9 @@ type Desk struct {
 	keys sop.Keys
 	now  func() time.Time
 
-	mu   sync.Mutex
-	used map[string]time.Time // approval id -> when it ends
+	mu    sync.Mutex
+	used  map[string]time.Time // approval id -> when it ends
+	swept time.Time
 }
 
 // New makes one that believes these keys.
@@ -101,17 +102,26 @@ func (d *Desk) spent(id string) bool {
 	return used
 }
 
-// Take uses an approval up; false when another call was quicker, or too many are remembered. undo is for a run that never
-// started.
-func (d *Desk) Take(a *protocol.Approval) (undo func(), ok bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// sweep forgets what has ended, at most once a second.
+func (d *Desk) sweep() {
 	now := d.now()
+	if now.Sub(d.swept) < time.Second {
+		return
+	}
+	d.swept = now
 	for id, end := range d.used {
 		if !now.Before(end) {
 			delete(d.used, id)
 		}
 	}
+}
+
+// Take uses an approval up; false when another call was quicker, or too many are remembered. undo is for a run that never
+// started.
+func (d *Desk) Take(a *protocol.Approval) (undo func(), ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sweep()
 	if _, used := d.used[a.ID]; used || len(d.used) >= maxUsed {
 		return nil, false
 	}

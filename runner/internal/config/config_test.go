@@ -132,3 +132,25 @@ func TestTable(t *testing.T) {
 		seen[s.Name] = true
 	}
 }
+
+// TestExternalDirs: three names of one setting; two that differ would leave open which holds.
+func TestExternalDirs(t *testing.T) {
+	for _, c := range []struct {
+		env  []string
+		want string // the folders; "!" refused
+	}{
+		{nil, ""},
+		{[]string{"RUNNER_EXTERNAL_DIRS=/a:/b,/c"}, "/a /b /c"},
+		{[]string{"XRAY_SKILLS_EXTERNAL_DIRS=/a, /b"}, "/a /b"},
+		{[]string{"ONGRID_SKILLS_EXTERNAL_DIRS=/a"}, "/a"},
+		{[]string{"ONGRID_SKILLS_EXTERNAL_DIRS=/a", "RUNNER_EXTERNAL_DIRS=/a"}, "/a"},
+		{[]string{"ONGRID_SKILLS_EXTERNAL_DIRS=/a", "RUNNER_EXTERNAL_DIRS=/b"}, "!"},
+		{[]string{"RUNNER_MOUNTS=a=/x"}, "!"},
+		{[]string{"RUNNER_SOP_KEYS=keys.pem"}, "!"},
+	} {
+		got, err := config.Load(c.env)
+		if (err != nil) != (c.want == "!") || err == nil && strings.Join(got.ExternalDirs, " ") != c.want {
+			t.Errorf("%v: %v (%v), want %s", c.env, got.ExternalDirs, err, c.want)
+		}
+	}
+}
