@@ -397,3 +397,16 @@ func TestNoFailurePassesForAnAnswer(t *testing.T) {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 }
+
+// TestSameFolder: an external skill runs only for a caller that judged by the digest that was loaded.
+func TestSameFolder(t *testing.T) {
+	f := start(t, 1, 1, func(s *server.Server, _ *http.Server) {
+		s.External = protocol.External{Skills: map[string]protocol.ExternalSkill{"one": {Digest: "sha256:now"}}}
+	})
+	with := func(digest string) string {
+		return strings.TrimSuffix(f.request("one", "run.py", "{}"), "}") + `,"skill_digest":"` + digest + `"}`
+	}
+	f.refused(f.run(t.Context(), f.request("one", "run.py", "{}")), guard.SkillDrift)
+	f.refused(f.run(t.Context(), with("sha256:before")), guard.SkillDrift)
+	f.served(f.run(t.Context(), with("sha256:now")))
+}

@@ -1,0 +1,24 @@
+package sandbox
+
+import "testing"
+
+// TestMountIsNoProgram: whoever may write into a folder must not be able to run what he wrote.
+func TestMountIsNoProgram(t *testing.T) {
+	f := inForce{landlock: handledBy(7)}
+	grants, err := f.grantsFor(Spec{Argv: []string{"/usr/bin/env"}, Writable: []string{"/var/tmp"}, Readable: []string{"/usr/share"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, g := range grants {
+		if g.path == "/var/tmp" || g.path == "/usr/share" {
+			seen++
+			if g.access&execute != 0 || g.access&never != 0 {
+				t.Errorf("%s is granted %x", g.path, g.access)
+			}
+		}
+	}
+	if seen != 2 {
+		t.Errorf("%d of 2 mounts are granted", seen)
+	}
+}
