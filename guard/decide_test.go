@@ -21,6 +21,13 @@ type row struct {
 	pointer string
 }
 
+// dry is a call of the script that declares dry runs, with nothing that a class above safe needs.
+func dry(text string) func(*guard.Policy, *guard.Call) {
+	return func(_ *guard.Policy, c *guard.Call) {
+		c.Skill, c.Script, c.Input = "mutating", "look.py", []byte(text)
+	}
+}
+
 // input makes a row's change out of the text of an input.
 func input(text string) func(*guard.Policy, *guard.Call) {
 	return func(_ *guard.Policy, c *guard.Call) { c.Input = []byte(text) }
@@ -169,6 +176,18 @@ var rows = []row{
 	// Rule 5: classes.
 	{name: "mutating below its ceiling and approved", change: func(p *guard.Policy, c *guard.Call) {
 		c.Skill, c.Approved, p.MaxClass = "mutating", true, manifests.Mutating
+	}},
+	{name: "a dry run of what is mutating, below the ceiling and not approved", change: dry(`{"dry":true}`)},
+	{name: "the same, not dry", want: guard.ClassNotAllowed, rule: 5, change: dry(`{"dry":false}`)},
+	{name: "the same, and the input does not say", want: guard.ClassNotAllowed, rule: 5, change: dry(`{}`)},
+	{name: "the same, and it says twice", want: guard.InputInvalid, rule: 3, pointer: "/dry", change: dry(`{"dry":false,"dry":true}`)},
+	{name: "a script that declares no dry run", want: guard.ClassNotAllowed, rule: 5, change: func(p *guard.Policy, c *guard.Call) {
+		dry(`{"dry":true}`)(p, c)
+		c.Script = "run.py"
+	}},
+	{name: "not dry, at the ceiling", want: guard.ApprovalRequired, rule: 5, change: func(p *guard.Policy, c *guard.Call) {
+		dry(`{"dry":false}`)(p, c)
+		p.MaxClass = manifests.Mutating
 	}},
 	{name: "mutating, not approved", want: guard.ApprovalRequired, rule: 5, reason: "needs an operator's approval", change: func(p *guard.Policy, c *guard.Call) {
 		c.Skill, p.MaxClass = "mutating", manifests.Mutating

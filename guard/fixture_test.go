@@ -14,7 +14,8 @@ const schema = `{
 	"properties": {
 		"n": {"type": "number", "minimum": 0},
 		"s": {"type": "string", "maxLength": 5000},
-		"a": {"type": "array"}
+		"a": {"type": "array"},
+		"dry": {"type": "boolean"}
 	},
 	"additionalProperties": false
 }`
@@ -23,6 +24,7 @@ const schema = `{
 func lock(t testing.TB) *manifests.Lock {
 	t.Helper()
 	file := map[string]any{"sha256": "0000000000000000000000000000000000000000000000000000000000000000", "size": 1}
+	look := map[string]any{"description": "x", "interpreter": "python3", "stdout": "json", "input": json.RawMessage(schema), "limits": manifests.DefaultLimits(), "dry_run": "dry"}
 	script := map[string]any{"description": "x", "interpreter": "python3", "stdout": "json", "input": json.RawMessage(schema), "limits": manifests.DefaultLimits()}
 	skills := map[string]any{
 		"prose": map[string]any{"name": "prose", "description": "x", "kind": "inject-only", "files": map[string]any{"SKILL.md": file}, "frontmatter": map[string]any{}},
@@ -34,6 +36,8 @@ func lock(t testing.TB) *manifests.Lock {
 			"scripts": map[string]any{"run.py": script, "other.py": script},
 		}
 	}
+	mutating := skills["mutating"].(map[string]any)
+	mutating["files"].(map[string]any)["look.py"], mutating["scripts"].(map[string]any)["look.py"] = file, look
 	raw, err := json.Marshal(map[string]any{"version": 1, "skills": skills})
 	if err != nil {
 		t.Fatal(err)

@@ -53,7 +53,7 @@ func sound(t *testing.T, c guard.Call) {
 	if len(c.Input) > guard.MaxInputBytes || json.Unmarshal(c.Input, &object) != nil || object == nil {
 		t.Fatalf("allowed with the input %q", c.Input)
 	}
-	if c.TurnRuns >= guard.RunsPerTurn || c.SessionRuns >= guard.RunsPerSession || c.Skill == "dangerous" || c.Skill == "prose" || c.Skill == "mutating" && !c.Approved {
+	if c.TurnRuns >= guard.RunsPerTurn || c.SessionRuns >= guard.RunsPerSession || c.Skill == "dangerous" || c.Skill == "prose" || c.Skill == "mutating" && !c.Approved && (c.Script != "look.py" || object["dry"] != true) {
 		t.Fatalf("allowed: %+v", c)
 	}
 }

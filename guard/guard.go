@@ -203,7 +203,7 @@ func class(p Policy, c Call) *Decision {
 	if c.Tool != ToolRun {
 		return nil
 	}
-	k := p.Skills[c.Skill].Skill.Class
+	k := p.Skills[c.Skill].Skill.ClassOf(c.Script, c.Input)
 	switch {
 	case k.Rank() == 0 || k.Rank() > p.MaxClass.Rank():
 		return deny(5, ClassNotAllowed, "skill %s is of class %q, which is above what is allowed here; do not retry", c.Skill, k)

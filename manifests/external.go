@@ -11,7 +11,7 @@ import (
 // ExternalFile is the name of the file that makes a folder below an allow-listed root an external skill.
 const ExternalFile = "skill.json"
 
-// externalSource is skill.json as its author writes it (spec section 4.3; mounts and processes are ours).
+// externalSource is skill.json as its author writes it (spec section 4.3; mounts, processes and dry_run are ours).
 type externalSource struct {
 	Name           string          `json:"name"`
 	Description    string          `json:"description"`
@@ -23,6 +23,7 @@ type externalSource struct {
 	Category       string          `json:"category"`
 	Mounts         []Mount         `json:"mounts"`
 	Processes      int             `json:"processes"`
+	DryRun         string          `json:"dry_run"`
 }
 
 // ExternalManifest is a decoded skill.json. Where the program is, and what it is, only its folder can tell.
@@ -74,7 +75,7 @@ func (r *xrayReport) external(raw []byte) *ExternalManifest {
 
 // broken places what cannot be decoded. A syntax error has encoding/json's words: people know them, and search for them.
 func (r *xrayReport) broken(err *JSONError) {
-	const cure = "correct the file; the keys are name, description, schema, entry, env_allow, timeout_seconds, class, category, mounts and processes"
+	const cure = "correct the file; the keys are name, description, schema, entry, env_allow, timeout_seconds, class, category, mounts, processes and dry_run"
 	var syntax *json.SyntaxError
 	var v any
 	if errors.As(json.Unmarshal(r.raw, &v), &syntax) {
@@ -92,7 +93,7 @@ func position(raw []byte, offset int) (line, column int) {
 }
 
 func (r *xrayReport) manifest(source externalSource) *ExternalManifest {
-	m := &ExternalManifest{Entry: source.Entry, ClassAssumed: source.Class == "", Script: &Script{Description: strings.TrimSpace(source.Description), Stdout: StdoutJSON}}
+	m := &ExternalManifest{Entry: source.Entry, ClassAssumed: source.Class == "", Script: &Script{Description: strings.TrimSpace(source.Description), Stdout: StdoutJSON, DryRun: source.DryRun}}
 	m.Skill = &Skill{Name: source.Name, Description: m.Script.Description, Kind: External, Class: source.Class, Category: source.Category, Network: NetworkNone,
 		Mounts: source.Mounts, EnvAllow: source.EnvAllow}
 	if m.ClassAssumed {
@@ -105,6 +106,9 @@ func (r *xrayReport) manifest(source externalSource) *ExternalManifest {
 	r.externalWords(source, m.Skill)
 	r.externalSchema(source, m.Script)
 	m.Script.Limits = r.externalLimits(source)
+	if err := m.Script.checkDryRun(m.Skill.Class, NetworkNone); err != nil {
+		r.at(Error, "/dry_run", cureDryRun, "%s", err)
+	}
 	for i, name := range source.EnvAllow {
 		if !variableName.MatchString(name) {
 			r.at(Error, element("/env_allow", i), "write the names of variables, without values", "%q is not the name of a variable", printable(shorten(name)))
@@ -204,6 +208,9 @@ func (s *Skill) PrepareExternal() error {
 			return fmt.Errorf("script %q: %w", printable(shorten(name)), err)
 		}
 		script.input = compiled
+		if err := script.checkDryRun(s.Class, s.Network); err != nil {
+			return fmt.Errorf("script %q: %w", printable(shorten(name)), err)
+		}
 	}
 	return nil
 }

@@ -148,6 +148,9 @@ func (s *Skill) prepareScripts() error {
 		if err := script.prepare(); err != nil {
 			return fmt.Errorf("script %q: %w", name, err)
 		}
+		if err := script.checkDryRun(s.Class, s.Network); err != nil {
+			return fmt.Errorf("script %q: %w", name, err)
+		}
 	}
 	return nil
 }

@@ -110,6 +110,7 @@ type Script struct {
 	Stdout      string          `json:"stdout"`           // StdoutJSON or StdoutText
 	Limits      Limits          `json:"limits"`
 	Warm        bool            `json:"warm,omitempty"`
+	DryRun      string          `json:"dry_run,omitempty"` // the boolean property of the input that makes a run a dry one: see Skill.ClassOf
 	Examples    []Example       `json:"examples,omitempty"`
 
 	input, output *Schema

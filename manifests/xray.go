@@ -37,6 +37,7 @@ type scriptSource struct {
 	Stdout      string          `json:"stdout"`
 	Limits      json.RawMessage `json:"limits"`
 	Warm        bool            `json:"warm"`
+	DryRun      string          `json:"dry_run"`
 	Examples    []exampleSource `json:"examples"`
 }
 
@@ -77,7 +78,7 @@ func parseXray(folder string, raw []byte) (*Xray, *xrayReport) {
 			r.at(Error, place, "write an object", "null is not a script")
 			continue
 		}
-		x.Scripts[name] = r.script(name, place, source.Scripts[name], x.Network)
+		x.Scripts[name] = r.script(name, place, source.Scripts[name], x)
 	}
 	return x, r
 }
@@ -126,10 +127,10 @@ func (r *xrayReport) head(source xraySource) *Xray {
 	return x
 }
 
-func (r *xrayReport) script(name, place string, source *scriptSource, network string) *Script {
+func (r *xrayReport) script(name, place string, source *scriptSource, x *Xray) *Script {
 	s := &Script{
 		Description: strings.TrimSpace(source.Description), Interpreter: interpreters[path.Ext(name)],
-		Stdout: source.Stdout, Limits: r.limits(place, source.Limits), Warm: source.Warm,
+		Stdout: source.Stdout, Limits: r.limits(place, source.Limits), Warm: source.Warm, DryRun: source.DryRun,
 	}
 	if err := checkScriptName(name); err != nil {
 		r.at(Error, place, "rename the file", "%s", err)
@@ -154,7 +155,10 @@ func (r *xrayReport) script(name, place string, source *scriptSource, network st
 		r.at(Error, child(place, "warm"), "remove it, or do the work in one process", "warm is for scripts with one process")
 	}
 	r.schemas(place, source, s)
-	r.examples(place, source.Examples, s, network)
+	if err := s.checkDryRun(x.Class, x.Network); err != nil {
+		r.at(Error, child(place, "dry_run"), cureDryRun, "%s", err)
+	}
+	r.examples(place, source.Examples, s, x.Network)
 	return s
 }
 

@@ -61,6 +61,7 @@ type Result struct {
 	Signal          string          `json:"signal"`
 	Result          json.RawMessage `json:"result"` // the script's own bytes; null unless the outcome is ok
 	Detail          string          `json:"detail,omitempty"`
+	DryRun          bool            `json:"dry_run,omitempty"` // the run asked for no change, and could make none
 	Stderr          string          `json:"stderr"`
 	StderrTruncated bool            `json:"stderr_truncated"`
 	Usage           Usage           `json:"usage"`

@@ -50,7 +50,7 @@ func TestMembers(t *testing.T) {
 		want []string
 	}{
 		{reflect.TypeFor[protocol.RunRequest](), []string{"run_id", "session", "turn", "skill", "script", "input", "timeout_ms", "skill_digest", "approval"}},
-		{reflect.TypeFor[protocol.Result](), []string{"run_id", "outcome", "exit_code", "signal", "result", "detail", "stderr", "stderr_truncated", "usage", "sandbox", "script_sha256", "manifest_digest"}},
+		{reflect.TypeFor[protocol.Result](), []string{"run_id", "outcome", "exit_code", "signal", "result", "detail", "dry_run", "stderr", "stderr_truncated", "usage", "sandbox", "script_sha256", "manifest_digest"}},
 		{reflect.TypeFor[protocol.Usage](), []string{"wall_ms", "cpu_ms", "max_rss_bytes", "queued_ms"}},
 		{reflect.TypeFor[protocol.SandboxInfo](), []string{"tier", "layers", "start"}},
 		{reflect.TypeFor[protocol.Problem](), []string{"type", "title", "status", "detail", "code", "retry", "retry_after_ms", "pointer", "run_id", "approval_id", "manifest_digest"}},

@@ -50,7 +50,7 @@ const (
 	Script = "run.py" // of Adds and Writes
 )
 
-const xray = `{"class":"CLASS","category":"x","network":"none","scripts":{"run.py":{"description":"Adds.","input":{"type":"object","properties":{"n":{"type":"number","minimum":0},"s":{"type":"string","maxLength":4000}},"additionalProperties":false},"output":{"type":"object"},"examples":[{"input":{"n":1},"output":{"n":1}}]}}}`
+const xray = `{"class":"CLASS","category":"x","network":"none","scripts":{"run.py":{"description":"Adds.","input":{"type":"object","properties":{"n":{"type":"number","minimum":0},"s":{"type":"string","maxLength":4000},"dry":{"type":"boolean"}},"additionalProperties":false},"output":{"type":"object"},"examples":[{"input":{"n":1},"output":{"n":1}}]}}}`
 
 // Skills writes the skills into a folder and gives it with its lock.
 func Skills(t testing.TB) (string, *manifests.Lock) {
@@ -62,7 +62,7 @@ func Skills(t testing.TB) (string, *manifests.Lock) {
 	}
 	for path, text := range map[string]string{
 		"adds/SKILL.md": "---\nname: adds\ndescription: " + string(quoted) + "\n---\n\nSend n.\n", "adds/xray.json": strings.Replace(xray, "CLASS", "safe", 1), "adds/run.py": "print('{\"n\": 1}')\n",
-		"writes/SKILL.md": "---\nname: writes\ndescription: Writes things.\n---\n\nSend n.\n", "writes/xray.json": strings.Replace(xray, "CLASS", "mutating", 1), "writes/run.py": "print('{\"n\": 1}')\n",
+		"writes/SKILL.md": "---\nname: writes\ndescription: Writes things.\n---\n\nSend n.\n", "writes/xray.json": strings.NewReplacer("CLASS", "mutating", `"description":"Adds."`, `"description":"Adds.","dry_run":"dry"`).Replace(xray), "writes/run.py": "print('{\"n\": 1}')\n",
 		"prose/SKILL.md":  "---\nname: prose\ndescription: How to write.\n---\n\nWrite well.\n",
 		"broken/SKILL.md": "no frontmatter\n",
 	} {

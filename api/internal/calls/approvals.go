@@ -69,7 +69,7 @@ func (s *Service) binding(call store.Call, skill *manifests.Skill) string {
 func (s *Service) judgeApproval(st store.State, call store.Call, skill *manifests.Skill) (guard.Code, string) {
 	a := st.Approval
 	switch {
-	case skill == nil || skill.Class == manifests.Safe:
+	case skill == nil || skill.ClassOf(call.Script, call.Input) == manifests.Safe:
 		return "", ""
 	case call.Approval == "":
 		return guard.ApprovalRequired, ""
@@ -134,8 +134,8 @@ func (s *Service) life() time.Duration {
 }
 
 // carried is what goes to the runner with an approved call.
-func carried(st store.State, skill *manifests.Skill) *protocol.Approval {
-	if st.Approval == nil || skill == nil || skill.Class == manifests.Safe {
+func carried(st store.State, call store.Call, skill *manifests.Skill) *protocol.Approval {
+	if st.Approval == nil || skill == nil || skill.ClassOf(call.Script, call.Input) == manifests.Safe {
 		return nil
 	}
 	a := &protocol.Approval{ID: st.Approval.ID, Binding: st.Approval.Binding, ApprovedBy: st.Approval.ApprovedBy(), Expires: st.Approval.Expires}

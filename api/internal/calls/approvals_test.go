@@ -113,3 +113,41 @@ func TestWait(t *testing.T) {
 		t.Errorf("approved: %+v", a.Refused)
 	}
 }
+
+// TestDryRun: it asks nobody, also with the lowest ceiling, and takes no approval along; without its word it is as any other.
+func TestDryRun(t *testing.T) {
+	r := apitest.New(t)
+	r.Open()
+	s := r.Session()
+	run := func(input string, by calls.Approving) calls.Answer {
+		t.Helper()
+		a, err := r.Calls.RunApproved(t.Context(), r.Caller("rest"), s, apitest.Writes, apitest.Script, []byte(input), by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	if a := run(`{"dry":true}`, calls.Approving{}); a.Refused != nil {
+		t.Fatalf("a dry run: %+v", a.Refused)
+	}
+	if a := run(`{"dry":false}`, calls.Approving{}); a.Refused == nil || a.Refused.Code != guard.ClassNotAllowed {
+		t.Errorf("not dry, by a token that reads only: %+v", a.Refused)
+	}
+	r.Agent.Mode = store.ModeMutating
+	id := run(`{"dry":false}`, calls.Approving{}).Refused.ApprovalID
+	if _, err := r.Store.Decide(t.Context(), apitest.Operator, id, true, ""); err != nil || id == "" {
+		t.Fatalf("%q, %v", id, err)
+	}
+	if a := run(`{"dry":true}`, calls.Approving{ID: id}); a.Refused != nil {
+		t.Errorf("a dry run that names an approval: %+v", a.Refused)
+	}
+	for _, seen := range r.Runner.Seen() {
+		if seen.Approval != nil {
+			t.Errorf("a dry run took %+v along", seen.Approval)
+		}
+	}
+	if a := run(`{"dry":false}`, calls.Approving{ID: id}); a.Refused != nil {
+		t.Errorf("the dry run has used the approval up: %+v", a.Refused)
+	}
+	r.Closed()
+}

@@ -137,7 +137,7 @@ func (s *Service) RunApproved(ctx context.Context, c Caller, sess store.Session,
 	var approval *protocol.Approval
 	var folder string
 	answer, done, err := s.begin(ctx, call, call.Tool, func(st store.State, set offer.Set) {
-		timeoutMS, approval = st.Sandbox.TotalTimeoutMS, carried(st, set.Policy.Skills[skill].Skill)
+		timeoutMS, approval = st.Sandbox.TotalTimeoutMS, carried(st, call, set.Policy.Skills[skill].Skill)
 		if known := set.Policy.Skills[skill].Skill; known != nil {
 			folder = known.Folder
 		}
@@ -269,7 +269,7 @@ func lost(call store.Call, lock *manifests.Lock) *protocol.Result {
 
 func details(r *protocol.Result) json.RawMessage {
 	raw, err := json.Marshal(map[string]any{"usage": r.Usage, "sandbox": r.Sandbox, "script_sha256": r.ScriptSHA256,
-		"manifest_digest": r.ManifestDigest, "exit_code": r.ExitCode, "signal": r.Signal})
+		"manifest_digest": r.ManifestDigest, "exit_code": r.ExitCode, "signal": r.Signal, "dry_run": r.DryRun})
 	if err != nil {
 		return json.RawMessage(`{}`)
 	}

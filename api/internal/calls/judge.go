@@ -44,7 +44,7 @@ func (s *Service) verdict(st store.State, call store.Call, skill *manifests.Skil
 	if !call.Counts {
 		return v
 	}
-	v.Uses = d.Allowed() && skill.Class != manifests.Safe
+	v.Uses = d.Allowed() && skill.ClassOf(call.Script, call.Input) != manifests.Safe
 	if d.Code == guard.ApprovalRequired {
 		v.Request = &store.Request{Class: skill.Class, Binding: s.binding(call, skill), Life: s.life()}
 	}

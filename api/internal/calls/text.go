@@ -23,12 +23,25 @@ func howToRun(s *manifests.Skill) string {
 	for _, name := range slices.Sorted(maps.Keys(s.Scripts)) {
 		script := s.Scripts[name]
 		fmt.Fprintf(&b, "\n### `%s`\n\n%s\n\nInput schema:\n\n```json\n%s\n```\n", name, script.Description, compact(script.Input))
+		b.WriteString(asks(s.Class, script.DryRun))
 		if len(script.Examples) > 0 {
 			e := script.Examples[0]
 			fmt.Fprintf(&b, "\nExample input: `%s`\nIts result: `%s`\n", compact(e.Input), compact(e.Output))
 		}
 	}
 	return b.String()
+}
+
+// asks says what a run above safe waits for, and how to look first.
+func asks(class manifests.Class, dryRun string) string {
+	text := ""
+	if n := class.Operators(); n > 0 {
+		text = fmt.Sprintf("\nClass `%s`: a run waits for %d of the operators. The first call is refused with an `approval_id` and says how to go on.\n", class, n)
+	}
+	if dryRun != "" {
+		text += fmt.Sprintf("With `\"%s\": true` in the input it runs at once and can change nothing: look first.\n", dryRun)
+	}
+	return text
 }
 
 func compact(raw json.RawMessage) string {

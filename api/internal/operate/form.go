@@ -13,7 +13,8 @@ type ScriptForm struct {
 	Key         string            `json:"key"` // skill/script, unique in the deployment
 	Description string            `json:"description"`
 	Class       manifests.Class   `json:"class"`
-	Asks        int               `json:"asks"` // operators that must approve a run
+	Asks        int               `json:"asks"`              // operators that must approve a run
+	DryRun      string            `json:"dry_run,omitempty"` // the property of the input that, when true, makes a run that asks nobody and changes nothing
 	Category    string            `json:"category,omitempty"`
 	Input       json.RawMessage   `json:"input_schema"` // verbatim
 	Example     json.RawMessage   `json:"example_input,omitempty"`
@@ -26,7 +27,7 @@ type ScriptForm struct {
 func forms(s *manifests.Skill) map[string]ScriptForm {
 	out := map[string]ScriptForm{}
 	for name, script := range s.Scripts {
-		f := ScriptForm{Key: s.Name + "/" + name, Description: calls.Visible(script.Description), Class: s.Class, Asks: s.Class.Operators(),
+		f := ScriptForm{Key: s.Name + "/" + name, Description: calls.Visible(script.Description), Class: s.Class, Asks: s.Class.Operators(), DryRun: script.DryRun,
 			Category: s.Category, Input: script.Input, Limits: script.Limits, Mounts: s.Mounts}
 		if len(script.Examples) > 0 {
 			f.Example, f.Preview = script.Examples[0].Input, script.Examples[0].Output

@@ -70,6 +70,7 @@ func executable(path string) bool {
 func (e *Executor) Run(ctx context.Context, j Job) *protocol.Result {
 	skill := e.Lock.Skills[j.Skill]
 	r := &protocol.Result{RunID: j.RunID, ExitCode: -1, ScriptSHA256: skill.ScriptDigest(j.Script), ManifestDigest: e.Lock.Digest()}
+	r.DryRun = skill.ClassOf(j.Script, j.Input) != skill.Class
 	r.Usage.QueuedMS = ms(j.Queued)
 	r.Sandbox = protocol.SandboxInfo{Tier: string(e.Sandbox.Posture().Tier), Layers: e.Sandbox.Posture().Names(), Start: "cold"}
 	exit, err := e.start(ctx, skill, j)
@@ -115,7 +116,7 @@ func (e *Executor) spec(skill *manifests.Skill, j Job, dir string) (sandbox.Spec
 	if j.Ceiling > 0 {
 		limits.Wall = min(limits.Wall, j.Ceiling)
 	}
-	readable, writable := e.Mounts.Paths(skill.Mounts)
+	readable, writable := e.Mounts.Paths(skill.Mounts, skill.ClassOf(j.Script, j.Input))
 	env := Environment(dir)
 	if skill.Kind == manifests.External {
 		env = e.Environment.For(skill.EnvAllow, dir)

@@ -113,11 +113,12 @@ func (t Table) Missing(list []manifests.Mount) string {
 	return ""
 }
 
-// Paths are what a run of a skill with these mounts is granted. It asks for no more than the skill does: what the operator
-// gives for writing is granted for reading to a skill that only reads.
-func (t Table) Paths(list []manifests.Mount) (readable, writable []string) {
+// Paths are what a run of this class, of a skill with these mounts, is granted. It asks for no more than the skill does: what
+// the operator gives for writing is granted for reading to a skill that only reads. A safe run writes to none of them: that,
+// and not its script, is what makes a dry run one.
+func (t Table) Paths(list []manifests.Mount, class manifests.Class) (readable, writable []string) {
 	for _, m := range list {
-		if m.Mode == manifests.MountWrite && t[m.Name].Writable {
+		if m.Mode == manifests.MountWrite && t[m.Name].Writable && class.Rank() > manifests.Safe.Rank() {
 			writable = append(writable, t[m.Name].Path)
 		} else {
 			readable = append(readable, t[m.Name].Path)

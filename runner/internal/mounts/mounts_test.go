@@ -81,7 +81,10 @@ func TestGranted(t *testing.T) {
 		if why := table.Missing(list); (why == "") != (c.missing == "") || !strings.Contains(why, c.missing) {
 			t.Errorf("%+v: %q", c, why)
 		}
-		read, write := table.Paths(list)
+		if read, write := table.Paths(list, manifests.Safe); len(write) > 0 || len(read) != 1 {
+			t.Errorf("%+v: a safe run may write to %v and read %v", c, write, read)
+		}
+		read, write := table.Paths(list, manifests.Mutating)
 		if strings.Join(read, " ") != c.read || strings.Join(write, " ") != c.write {
 			t.Errorf("%+v: %v %v", c, read, write)
 		}

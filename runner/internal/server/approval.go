@@ -13,13 +13,13 @@ func (s *Server) judgeApproval(req *protocol.RunRequest, input []byte) (guard.Co
 	if skill == nil || skill.Scripts[req.Script] == nil {
 		return guard.ApprovalRequired, ""
 	}
-	return s.Approve.Judge(req.Approval, approve.Call{Class: skill.Class, Skill: req.Skill, Script: req.Script,
+	return s.Approve.Judge(req.Approval, approve.Call{Class: skill.ClassOf(req.Script, input), Skill: req.Skill, Script: req.Script,
 		ScriptSHA256: skill.ScriptDigest(req.Script), Input: input, ManifestDigest: s.Lock.Digest()})
 }
 
-// takeApproval uses the approval up, when the class needs one.
-func (s *Server) takeApproval(req *protocol.RunRequest) (undo func(), refused *protocol.Problem) {
-	if s.Lock.Skills[req.Skill].Class == manifests.Safe {
+// takeApproval uses the approval up, when the class of the run needs one.
+func (s *Server) takeApproval(req *protocol.RunRequest, input []byte) (undo func(), refused *protocol.Problem) {
+	if s.Lock.Skills[req.Skill].ClassOf(req.Script, input) == manifests.Safe {
 		return func() {}, nil
 	}
 	undo, ok := s.Approve.Take(req.Approval)

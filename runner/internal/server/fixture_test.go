@@ -24,6 +24,7 @@ import (
 	"xrayrunner/runner/internal/approve"
 	"xrayrunner/runner/internal/counts"
 	"xrayrunner/runner/internal/execute"
+	"xrayrunner/runner/internal/mounts"
 	"xrayrunner/runner/internal/queue"
 	"xrayrunner/runner/internal/sandbox"
 	"xrayrunner/runner/internal/server"
@@ -104,7 +105,7 @@ type fixture struct {
 }
 
 const (
-	schema = `{"type":"object","properties":{"n":{"type":"number"},"s":{"type":"string","maxLength":5000}},"additionalProperties":false}`
+	schema = `{"type":"object","properties":{"n":{"type":"number"},"s":{"type":"string","maxLength":5000},"dry":{"type":"boolean"}},"additionalProperties":false}`
 	token  = "0123456789abcdef"
 )
 
@@ -122,6 +123,9 @@ func skills(t *testing.T, source string) *manifests.Lock {
 		if head != "" {
 			files["xray.json"] = "{" + head + `,"scripts":{"run.py":{"description":"x","input":` + schema + `}}}`
 			files["run.py"] = "print('{}')\n"
+		}
+		if name == "mutating" {
+			files["xray.json"] = "{" + head + `,"mounts":[{"name":"cache","mode":"rw"}],"scripts":{"run.py":{"description":"x","dry_run":"dry","input":` + schema + `}}}`
 		}
 		for file, text := range files {
 			path := filepath.Join(source, name, file)
@@ -151,7 +155,7 @@ func start(t *testing.T, slots, places int, change func(*server.Server, *http.Se
 	must(t, err)
 	f.server = &server.Server{
 		Log: slog.New(slog.NewJSONHandler(f.log, nil)), Lock: lock, LockRaw: []byte(`{"the":"bytes"}`), Snapshot: snap,
-		Executor: &execute.Executor{Lock: lock, Snapshot: snap, Sandbox: f.box, WorkDir: work, Interpreters: execute.Interpreters{"python3": "/usr/bin/python3"}},
+		Executor: &execute.Executor{Lock: lock, Snapshot: snap, Sandbox: f.box, WorkDir: work, Interpreters: execute.Interpreters{"python3": "/usr/bin/python3"}, Mounts: mounts.Table{"cache": {Path: "/srv/cache", Writable: true}}},
 		Queue:    queue.New(slots, places, 1<<40), Counts: counts.New(time.Now), Approve: approve.New(sop.Keys{}, time.Now), Posture: f.box.Posture(), MaxClass: manifests.Safe, Version: "test",
 		Slots: slots, Places: places, AllowUIDs: []uint32{uint32(os.Getuid())}, NetworkProblem: func() string { return "" },
 	}

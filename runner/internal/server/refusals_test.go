@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -409,4 +410,27 @@ func TestSameFolder(t *testing.T) {
 	f.refused(f.run(t.Context(), f.request("one", "run.py", "{}")), guard.SkillDrift)
 	f.refused(f.run(t.Context(), with("sha256:before")), guard.SkillDrift)
 	f.served(f.run(t.Context(), with("sha256:now")))
+}
+
+// TestDryRun: the runner reads the input itself. A dry run needs no approval and no ceiling, and has no folder to write to;
+// what says false, or nothing, is refused; and an approved run of the same script has its folder.
+func TestDryRun(t *testing.T) {
+	f := start(t, 1, 1, nil)
+	var spec sandbox.Spec
+	f.box.runs(func(_ context.Context, s sandbox.Spec) (sandbox.Exit, error) { spec = s; return printed("{}"), nil })
+	dry := f.run(t.Context(), f.request("mutating", "run.py", `{"dry":true}`))
+	if !dry.result.DryRun || len(spec.Writable) > 0 || !slices.Contains(spec.Readable, "/srv/cache") {
+		t.Errorf("%d %s: writable %v, readable %v", dry.status, dry.body, spec.Writable, spec.Readable)
+	}
+	for _, input := range []string{`{"dry":false}`, `{}`} {
+		f.refused(f.run(t.Context(), f.request("mutating", "run.py", input)), guard.ClassNotAllowed)
+	}
+	f.server.MaxClass = manifests.Mutating
+	f.refused(f.run(t.Context(), f.request("mutating", "run.py", `{"dry":false}`)), guard.ApprovalRequired)
+	sum := f.server.Lock.Skills["mutating"].Files["run.py"].SHA256
+	wet := f.run(t.Context(), strings.TrimSuffix(f.request("mutating", "run.py", "{}"), "}")+`,"approval":{"id":"a","binding":"`+
+		protocol.Binding("mutating", "run.py", sum, []byte("{}"), f.server.Lock.Digest())+`","approved_by":["ann"],"expires":"`+time.Now().Add(time.Minute).Format(time.RFC3339)+`"}}`)
+	if wet.result.DryRun || !slices.Equal(spec.Writable, []string{"/srv/cache"}) {
+		t.Errorf("%d %s: writable %v", wet.status, wet.body, spec.Writable)
+	}
 }

@@ -137,7 +137,7 @@ func (s *Server) admit(ctx context.Context, req *protocol.RunRequest) (job execu
 	if !decision.Allowed() {
 		return job, nil, protocol.ProblemOf(decision)
 	}
-	unapprove, refused := s.takeApproval(req)
+	unapprove, refused := s.takeApproval(req, input)
 	if refused != nil {
 		uncount()
 		return job, nil, refused
