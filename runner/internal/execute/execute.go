@@ -88,9 +88,6 @@ func (e *Executor) start(ctx context.Context, skill *manifests.Skill, j Job) (sa
 	if err != nil {
 		return sandbox.Exit{}, fmt.Errorf("working folder: %w", err)
 	}
-	if err := e.Mounts.Link(dir, skill.Mounts); err != nil {
-		return sandbox.Exit{}, errorsJoinRemove(fmt.Errorf("mounts: %w", err), dir)
-	}
 	spec, err := e.spec(skill, j, dir)
 	if err != nil {
 		return sandbox.Exit{}, errorsJoinRemove(err, dir)
@@ -123,8 +120,16 @@ func (e *Executor) spec(skill *manifests.Skill, j Job, dir string) (sandbox.Spec
 	}
 	return sandbox.Spec{
 		Warm: e.warm(skill, j.Script), Argv: argv, Env: env, Dir: dir, Stdin: j.Input, OnStderr: j.OnStderr,
-		Readable: append([]string{e.Snapshot.Dir(skill.Name)}, readable...), Writable: writable, Limits: limits,
+		Readable: append([]string{e.Snapshot.Dir(skill.Name)}, readable...), Writable: writable, Links: e.links(skill.Mounts), Limits: limits,
 	}, nil
+}
+
+// links are how a script finds its mounts.
+func (e *Executor) links(list []manifests.Mount) (out []sandbox.Link) {
+	for _, m := range list {
+		out = append(out, sandbox.Link{Name: m.Name, To: e.Mounts[m.Name].Path})
+	}
+	return out
 }
 
 // warm says how a cell gets ready for the script; nil when it is to start cold. So does every script of a skill with mounts:

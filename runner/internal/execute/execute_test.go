@@ -16,6 +16,7 @@ import (
 
 	"xrayrunner/manifests"
 	"xrayrunner/runner/internal/execute"
+	"xrayrunner/runner/internal/mounts"
 	"xrayrunner/runner/internal/sandbox"
 	"xrayrunner/runner/internal/snapshot"
 	"xrayrunner/runner/protocol"
@@ -226,6 +227,25 @@ func TestSpec(t *testing.T) {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestMounts: a run has its skill's folders, and starts cold though its script is warm.
+func TestMounts(t *testing.T) {
+	box := &fake{exit: sandbox.Exit{Cause: sandbox.Exited}}
+	e := newExecutor(t, box)
+	e.Mounts = mounts.Table{"cache": {Path: "/srv/cache", Writable: true}, "logs": {Path: "/srv/logs"}, "other": {Path: "/srv/other", Writable: true}}
+	job := execute.Job{Skill: "kinds", Script: "warm.py", Input: []byte("{}")}
+	if e.Run(t.Context(), job); box.spec.Warm == nil || len(box.spec.Links)+len(box.spec.Writable) > 0 || len(box.spec.Readable) != 1 {
+		t.Errorf("without mounts: %+v", box.spec)
+	}
+	skill := e.Lock.Skills["kinds"]
+	skill.Class, skill.Mounts = manifests.Mutating, []manifests.Mount{{Name: "cache", Mode: manifests.MountWrite}, {Name: "logs", Mode: manifests.MountRead}}
+	e.Run(t.Context(), job)
+	want := []sandbox.Link{{Name: "cache", To: "/srv/cache"}, {Name: "logs", To: "/srv/logs"}}
+	if box.spec.Warm != nil || !cmp.Equal(box.spec.Links, want) || !cmp.Equal(box.spec.Writable, []string{"/srv/cache"}) ||
+		!cmp.Equal(box.spec.Readable, []string{e.Snapshot.Dir("kinds"), "/srv/logs"}) {
+		t.Errorf("with mounts: %+v", box.spec)
 	}
 }
 

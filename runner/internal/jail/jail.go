@@ -3,7 +3,7 @@
 //
 // A jail is made once per skill and holds one small process, the shim's --jail (sandbox/shim/jail.c). It is rootless: one
 // user is mapped, ours, as 0; no capability but CAP_SETFCAP, which the runs' own user namespaces need; the root is an
-// empty folder with read-only binds of exactly the paths that Landlock grants a run. /proc is a fresh one where the
+// empty folder with binds of exactly the paths that Landlock grants a run, read-only but for the folders that it may change. /proc is a fresh one where the
 // container lets us mount it, else the container's.
 //
 // libcontainer starts our own binary again as the container's init (Init below), so that this package costs every start

@@ -2,6 +2,7 @@ package jail
 
 import (
 	"os"
+	"slices"
 
 	"github.com/opencontainers/cgroups"
 	"github.com/opencontainers/runc/libcontainer/configs"
@@ -31,7 +32,11 @@ func settings(id, root string, spec sandbox.JailSpec) *configs.Config {
 		ParentDeathSignal: int(unix.SIGKILL),
 	}
 	for _, path := range spec.Paths {
-		c.Mounts = append(c.Mounts, bind(path))
+		m := bind(path)
+		if slices.Contains(spec.Write, path) {
+			m.Flags = m.Flags&^unix.MS_RDONLY | unix.MS_NOEXEC
+		}
+		c.Mounts = append(c.Mounts, m)
 	}
 	c.Mounts = append(c.Mounts, proc(spec.FreshProc))
 	return c

@@ -50,8 +50,9 @@ func Parse(text string) (Table, error) {
 	return t, nil
 }
 
-// never are folders of the system that are no place for data, whatever the operator says.
-var never = []string{"/", "/proc", "/sys", "/dev", "/usr", "/bin", "/lib", "/lib64", "/etc"}
+// never are folders of the system that are no place for data, whatever the operator says, nor is what lies in them: some of
+// it every run may read.
+var never = []string{"/proc", "/sys", "/dev", "/usr", "/bin", "/lib", "/lib64", "/etc"}
 
 // Resolve follows the links of each path once and checks what it leads to: a folder, not one of the system's, not one that
 // holds or lies in the runner's own (own: work folder, skills, socket, …), and not one that holds or lies in another mount,
@@ -66,7 +67,7 @@ func (t Table) Resolve(own []string) (Table, error) {
 		if info, err := os.Stat(path); err != nil || !info.IsDir() {
 			return nil, fmt.Errorf("mount %s: %s is not a folder", name, path)
 		}
-		if slices.Contains(never, path) || within(path, "/proc") || within(path, "/sys") || within(path, "/dev") {
+		if path == "/" || slices.ContainsFunc(never, func(dir string) bool { return within(path, dir) }) {
 			return nil, fmt.Errorf("mount %s: %s is the system's", name, path)
 		}
 		for _, o := range own {
@@ -125,24 +126,4 @@ func (t Table) Paths(list []manifests.Mount, class manifests.Class) (readable, w
 		}
 	}
 	return readable, writable
-}
-
-// LinksDir is the folder below a run's working folder that holds a link to each of its mounts, by name. A link grants
-// nothing: Landlock looks at where it leads.
-const LinksDir = "mounts"
-
-// Link makes them.
-func (t Table) Link(dir string, list []manifests.Mount) error {
-	if len(list) == 0 {
-		return nil
-	}
-	if err := os.Mkdir(filepath.Join(dir, LinksDir), 0o700); err != nil {
-		return err
-	}
-	for _, m := range list {
-		if err := os.Symlink(t[m.Name].Path, filepath.Join(dir, LinksDir, m.Name)); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -10,11 +10,12 @@ import (
 	"sync"
 )
 
-// JailSpec is what a jail must hold. All of its root is read-only but for the place of the working folders, and the runs
-// put a folder of their own there.
+// JailSpec is what a jail must hold. All of its root is read-only but for what its skill may change, and for the place of the
+// working folders, where the runs put a folder of their own.
 type JailSpec struct {
 	Shim  string            // what is started in it, with --jail and the door as descriptor 3
-	Paths []string          // files and folders, at the same path inside
+	Paths []string          // files and folders, at the same path inside, for reading
+	Write []string          // those of Paths that a run may change
 	Links map[string]string // symbolic links
 	// FreshProc: /proc can be one of its own, and is for each run. Else the container's is bound.
 	FreshProc bool
@@ -30,7 +31,7 @@ type Jail struct {
 // maxJails bounds those that are held; each is one small process. One that no run is in makes place for another.
 const maxJails = 16
 
-// jails holds one jail per set of paths, so one per skill.
+// jails holds one jail per set of paths and rights, so one per skill with folders of its own: no other runs are in it.
 type jails struct {
 	open   func(JailSpec) (Jail, error)
 	fresh  bool // JailSpec.FreshProc
@@ -58,7 +59,7 @@ func (j *jails) get(spec Spec) (*heldJail, func(works bool), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	key := want.Folders + "\x00" + strings.Join(want.Paths, "\x00")
+	key := strings.Join([]string{want.Folders, strings.Join(want.Paths, "\x00"), strings.Join(want.Write, "\x00")}, "\x00\x00")
 	h, drop := j.take(key)
 	for _, old := range drop {
 		err = errors.Join(err, old.Close())
@@ -152,7 +153,8 @@ func (j *jails) specFor(spec Spec) (JailSpec, error) {
 			want.Paths = append(want.Paths, g.path)
 		}
 	}
-	slices.Sort(want.Paths)
+	slices.Sort(want.Paths) // what lies in another is bound after it
+	want.Write = spec.Writable
 	return want, nil
 }
 

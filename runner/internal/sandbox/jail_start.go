@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,6 +22,7 @@ type jailRequest struct {
 	DiskBytes, DiskFiles uint64
 	UID, GID             uint32
 	Born, Proc           uint32
+	Links, Reserved      uint32
 }
 
 // startIn asks a jail for a run and returns its first process: the supervisor, as a process that is not our child. files
@@ -29,7 +31,7 @@ type jailRequest struct {
 func startIn(j *heldJail, spec Spec, files []*os.File, p *pipes, g *group, joins bool) (*os.Process, error) {
 	head := jailRequest{
 		Arguments: uint32(len(spec.Argv)), Variables: uint32(len(spec.Env)), DiskBytes: spec.Limits.DiskBytes,
-		DiskFiles: uint64(spec.Limits.DiskFiles), UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
+		DiskFiles: uint64(spec.Limits.DiskFiles), Links: uint32(len(spec.Links)), UID: uint32(os.Getuid()), GID: uint32(os.Getgid()),
 	}
 	if j.freshProc {
 		head.Proc = 1
@@ -40,7 +42,11 @@ func startIn(j *heldJail, spec Spec, files []*os.File, p *pipes, g *group, joins
 			head.Born = 1
 		}
 	}
-	if err := sendRequest(j.Door, head, append(append([]string{filepath.Dir(spec.Dir), spec.Dir}, spec.Argv...), spec.Env...), files); err != nil {
+	texts := slices.Concat([]string{filepath.Dir(spec.Dir), spec.Dir}, spec.Argv, spec.Env)
+	for _, link := range spec.Links {
+		texts = append(texts, link.Name, link.To)
+	}
+	if err := sendRequest(j.Door, head, texts, files); err != nil {
 		return nil, fmt.Errorf("ask jail: %w", err)
 	}
 	if err := p.closeChild(); err != nil { // now, so that the end of the jail is the end of the status socket

@@ -22,3 +22,20 @@ func TestMountIsNoProgram(t *testing.T) {
 		t.Errorf("%d of 2 mounts are granted", seen)
 	}
 }
+
+// TestFoldersStartCold: all forks of a cell have what the cell has, so a run with folders of its own is none of them.
+func TestFoldersStartCold(t *testing.T) {
+	warm := Spec{Warm: &Warm{}, Argv: append(append([]string{"/usr/bin/python3"}, pythonFlags...), "/x.py"), Limits: Limits{Processes: 1, Interpreter: Python}}
+	if !warm.forkable() {
+		t.Fatal("the base is not forkable")
+	}
+	for name, change := range map[string]func(*Spec){
+		"a folder to write to": func(s *Spec) { s.Writable = []string{"/srv"} },
+		"a folder by a link":   func(s *Spec) { s.Links = []Link{{"cache", "/srv"}} },
+	} {
+		spec := warm
+		if change(&spec); spec.forkable() {
+			t.Errorf("%s: forked", name)
+		}
+	}
+}

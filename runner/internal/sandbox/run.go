@@ -154,6 +154,9 @@ func (r *run) follow() {
 func (s *landlocked) launch(r *run, files []*os.File) (err error) {
 	joins := s.cgroups != nil && s.cgroups.joins
 	if s.jails == nil {
+		if err := r.spec.makeLinks(); err != nil {
+			return err
+		}
 		r.process, err = start(s.shim, r.spec, files, r.group, joins)
 		return err
 	}

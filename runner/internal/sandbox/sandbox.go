@@ -24,10 +24,17 @@ type Spec struct {
 	Stdin    []byte   // the judged bytes, at most 4096
 	Readable []string // files and folders that it may read beside the system's: the skill's snapshot
 	Writable []string // folders that it may change, granted to this run alone; nothing in them can be executed
+	Links    []Link   // made in the working folder, below LinksDir; one grants nothing
 	Limits   Limits
 	OnStderr func(line string, at time.Duration) // optional; complete lines, in order, from one goroutine
 	Warm     *Warm                               // optional: may be forked from a cell; a sandbox without cells starts it cold
 }
+
+// LinksDir is where the links of a run are in its working folder.
+const LinksDir = "mounts"
+
+// Link tells a script where a folder of Readable or Writable is, by a name that it knows.
+type Link struct{ Name, To string }
 
 // Warm says how a cell gets ready for a run. It is for one process of Python whose Argv is the interpreter, -E -s -B and
 // the script; anything else is started cold.

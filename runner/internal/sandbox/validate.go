@@ -32,6 +32,11 @@ func (s Spec) validate() error {
 			return fmt.Errorf("%w: writable path %q is not a clean absolute path below /", ErrSpec, path)
 		}
 	}
+	for _, link := range s.Links {
+		if link.Name == "" || link.Name == "." || link.Name == ".." || strings.ContainsAny(link.Name, "/\x00") || !properFolder(link.To) {
+			return fmt.Errorf("%w: link %q to %q", ErrSpec, link.Name, link.To)
+		}
+	}
 	for _, entry := range s.Env {
 		if name, _, found := strings.Cut(entry, "="); !found || name == "" {
 			return fmt.Errorf("%w: environment entry without a name", ErrSpec)

@@ -73,10 +73,11 @@ func (w *Cells) Run(ctx context.Context, spec Spec) (Exit, error) {
 	return exit, err
 }
 
-// forkable: the rest is started cold, whatever its author wrote.
+// forkable: the rest is started cold, whatever its author wrote. A cell holds the rights of all its forks, so one that has
+// folders of its own never comes from a cell.
 func (s Spec) forkable() bool {
 	n := len(s.Argv)
-	return s.Warm != nil && s.Limits.Processes == 1 && s.Limits.Interpreter == Python &&
+	return s.Warm != nil && len(s.Writable) == 0 && len(s.Links) == 0 && s.Limits.Processes == 1 && s.Limits.Interpreter == Python &&
 		n == len(pythonFlags)+2 && slices.Equal(s.Argv[1:n-1], pythonFlags)
 }
 

@@ -155,11 +155,26 @@ func folders(cfg config.Config, p sandbox.Posture) (mounts.Table, error) {
 	if !landlock && len(cfg.Mounts) > 0 {
 		return nil, errors.New("landlock, which keeps them apart, is not in force; runner doctor says why")
 	}
-	own := []string{cfg.WorkDir, cfg.SkillsDir, cfg.Manifest}
+	shim, err := shimPath(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return cfg.Mounts.Resolve(ownPaths(cfg, shim))
+}
+
+// ownPaths are what no run may come near, though an operator gave it: with the keys of procedures in its folder a script
+// could add one.
+func ownPaths(cfg config.Config, shim string) []string {
+	own := append([]string{cfg.WorkDir, cfg.SkillsDir, cfg.Manifest, shim}, cfg.ExternalDirs...)
+	for _, path := range []string{cfg.SOPKeys, cfg.ExternalEnv} {
+		if path != "" {
+			own = append(own, path)
+		}
+	}
 	if cfg.Socket != "" {
 		own = append(own, filepath.Dir(cfg.Socket))
 	}
-	return cfg.Mounts.Resolve(own)
+	return own
 }
 
 func listen(cfg config.Config) (net.Listener, error) {

@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
@@ -29,11 +30,12 @@
 enum { FD_DOOR = 3, MOST_FDS = 6, MOST_TEXT = 64 * 1024, MOST_STRINGS = 512, AWAY = 32 };
 
 /* Followed by NUL-terminated texts: the folder that the working folder is made in, the working folder, the arguments,
- * the environment. With it come stdin, stdout, stderr, the plan, the status socket, and the cgroup's folder or not. */
+ * the environment, and for each link its name and where it leads. With it come stdin, stdout, stderr, the plan, the status socket, and the cgroup's folder or not. */
 struct request {
 	uint32_t arguments, variables;
 	uint64_t disk_bytes, disk_files;
 	uint32_t uid, gid, born, proc; /* born: in the cgroup; else the shim joins it. proc: mount one of its own */
+	uint32_t links, reserved;
 };
 
 static struct {
@@ -41,7 +43,7 @@ static struct {
 	char text[MOST_TEXT];
 } message;
 
-static char *strings[MOST_STRINGS + 3];
+static char *strings[MOST_STRINGS + 3], **links;
 static int fds[MOST_FDS], fd_count;
 
 static int receive(void)
@@ -71,9 +73,9 @@ static void unpack(char ***arguments)
 {
 	const struct request *r = &message.head;
 	char *at = message.text, *end = message.text + sizeof message.text;
-	uint32_t n = 2 + r->arguments + r->variables, to = 0;
+	uint32_t most = MOST_STRINGS, n = 2 + r->arguments + r->variables + 2 * r->links, to = 0;
 
-	if (n > MOST_STRINGS || r->arguments < 1) {
+	if (r->arguments > most || r->variables > most || r->links > most || n > most || r->arguments < 1) {
 		errno = EBADMSG;
 		fail("request");
 	}
@@ -81,10 +83,13 @@ static void unpack(char ***arguments)
 		strings[to++] = at;
 		if (i == 1 + r->arguments)
 			strings[to++] = NULL;
+		if (i == 1 + r->arguments + r->variables) /* the same place when there is none */
+			strings[to++] = NULL;
 	}
 	strings[to] = NULL;
 	*arguments = strings + 1; /* the working folder stands where the name of the shim would */
 	environ = strings + 3 + r->arguments;
+	links = environ + r->variables + 1;
 }
 
 static pid_t fork_into_cgroup(void)
@@ -135,6 +140,21 @@ static void map_ids(void)
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
+/* Where the runner makes them for a run outside a jail: see LinksDir in ../sandbox.go. */
+static void make_links(void)
+{
+	char path[NAME_MAX + sizeof "mounts/"];
+
+	if (message.head.links && mkdir("mounts", 0700))
+		fail("links");
+	for (uint32_t i = 0; i < message.head.links; i++) {
+		int length = snprintf(path, sizeof path, "mounts/%s", links[2 * i]);
+
+		if (length >= (int)sizeof path || symlink(links[2 * i + 1], path))
+			fail("links");
+	}
+}
+
 static void make_folder(const char *parent, const char *dir)
 {
 	char options[96];
@@ -142,11 +162,12 @@ static void make_folder(const char *parent, const char *dir)
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
 		fail("mount_private");
 	snprintf(options, sizeof options, "size=%llu,nr_inodes=%llu,mode=0711", (unsigned long long)message.head.disk_bytes,
-		 (unsigned long long)message.head.disk_files + 2); /* itself, and the working folder */
+		 (unsigned long long)message.head.disk_files + 2 + (message.head.links ? 1 + message.head.links : 0)); /* itself, and the working folder */
 	if (mount("tmpfs", parent, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options))
 		fail("mount_tmpfs");
 	if (mkdir(dir, 0700) || chdir(dir))
 		fail("working_folder");
+	make_links();
 }
 
 static _Noreturn void attend(pid_t first)
