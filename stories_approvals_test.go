@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -24,9 +25,9 @@ import (
 )
 
 // The commands of stories about approvals: token ENV NAME ROLE [MODE], become TOKEN (the agent's), operator-as TOKEN TOOL
-// [JSON], keep ENV REGEXP (of the last stdout), keypair ed25519|rsa FILE, procedure FILE SKILL SCRIPT [past].
+// [JSON], agent-tools (names), keep ENV REGEXP (of the last stdout), keypair ed25519|rsa FILE, procedure FILE SKILL SCRIPT [past].
 var approvalCommands = map[string]func(*testscript.TestScript, bool, []string){
-	"token": cmdToken, "become": cmdBecome, "operator-as": cmdOperatorAs, "keep": cmdKeep, "keypair": cmdKeypair, "procedure": cmdProcedure,
+	"token": cmdToken, "become": cmdBecome, "operator-as": cmdOperatorAs, "agent-tools": cmdAgentTools, "keep": cmdKeep, "keypair": cmdKeypair, "procedure": cmdProcedure,
 }
 
 func cmdToken(ts *testscript.TestScript, _ bool, args []string) {
@@ -60,6 +61,17 @@ func cmdOperatorAs(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	defer c.Close()
 	call(ts, neg, c, params(args[1:]))
+}
+
+func cmdAgentTools(ts *testscript.TestScript, _ bool, _ []string) {
+	st := of(ts)
+	c, err := connect(&st.agent, st.url+"/mcp", agentToken)
+	ts.Check(err)
+	list, err := c.ListTools(context.Background(), nil)
+	ts.Check(err)
+	for _, tool := range list.Tools {
+		fmt.Fprintln(ts.Stdout(), tool.Name)
+	}
 }
 
 func cmdKeep(ts *testscript.TestScript, _ bool, args []string) {

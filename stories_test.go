@@ -44,7 +44,7 @@ func TestStoriesOnPostgreSQL(t *testing.T) {
 		t.Skip("PostgreSQL is not installed; scripts/install-missing installs it")
 	}
 	p := storyParams(func() string { return pgtest.Database(t) })
-	for _, name := range []string{"opening", "stops", "operator", "quotas", "tokens"} {
+	for _, name := range []string{"opening", "stops", "operator", "quotas", "tokens", "approvals", "dangerous", "mounts", "external"} {
 		p.Files = append(p.Files, filepath.Join("testdata", "stories", name+".txtar"))
 	}
 	testscript.Run(t, p)

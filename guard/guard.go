@@ -16,6 +16,9 @@ const (
 	ToolRun  = "skill_run"
 )
 
+// Tools are all of them.
+var Tools = []string{ToolList, ToolLoad, ToolRun}
+
 // Policy is what holds for one session at the moment of the call. The zero value allows nothing.
 type Policy struct {
 	Tools      map[string]bool        // rule 1: the session's set

@@ -182,6 +182,14 @@ func (r *xrayReport) externalLimits(source externalSource) Limits {
 	return l
 }
 
+// Entry is the one script of an external skill; nil when there is none, which PrepareExternal refuses.
+func (s *Skill) Entry() (string, *Script) {
+	for name, script := range s.Scripts {
+		return name, script
+	}
+	return "", nil
+}
+
 // PrepareExternal proves an external skill that another process has read, and compiles its schema.
 func (s *Skill) PrepareExternal() error {
 	switch {

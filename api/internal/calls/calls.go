@@ -39,6 +39,7 @@ type Service struct {
 	Now       func() time.Time
 
 	Catalog      *catalog.Catalog // the external skills beside the manifest's; nil: none
+	Functions    bool             // XRAY_FUNCTION_TOOLS
 	SOPKeys      sop.Keys         // whose signed procedures count; none: nothing dangerous runs
 	ApprovalLife time.Duration    // of a request; 0: DefaultApprovalLife
 
@@ -232,6 +233,9 @@ func newID() string {
 	}
 	return id.String()
 }
+
+// Known is every skill that is known now, open or not.
+func (s *Service) Known(ctx context.Context) *manifests.Lock { return s.lock(ctx) }
 
 // lock is every skill that is known now.
 func (s *Service) lock(ctx context.Context) *manifests.Lock {

@@ -25,6 +25,7 @@ var Table = []settings.Setting{
 	{Name: "XRAY_MANIFEST", Default: "/opt/xray/manifest.json", Text: "the lock file, the same bytes as the runner's"},
 	{Name: "XRAY_SKILLS_DIR", Default: "/opt/xray/skills", Text: "the reviewed skills that publishing copies from"},
 	{Name: "XRAY_UNLOCK_DANGEROUS_TOOLS", Default: "", Text: "`1` unlocks skill_run; without it no runnable skill is available, whatever the switches say"},
+	{Name: "XRAY_FUNCTION_TOOLS", Default: "", Text: "`1` gives each safe external skill an MCP tool of its own beside skill_run"},
 	{Name: "XRAY_DEV", Default: "", Text: "`1` starts the api on macOS, where nothing can keep it from starting programs; without effect on Linux"},
 	{Name: "XRAY_SOP_KEYS", Default: "", Text: "PEM file of the public keys (Ed25519, RSA) whose signed procedures count; without one nothing dangerous can be approved"},
 	{Name: "XRAY_APPROVAL_MINUTES", Default: "15", Text: "minutes that a request for approval can be decided and used, 1-1440"},
@@ -47,6 +48,7 @@ type Config struct {
 	Manifest    string
 	SkillsDir   string
 	Unlock      bool
+	Functions   bool
 	SOPKeys     string            // path; empty: none
 	Approval    time.Duration     // life of a request for approval
 	Tokens      map[string]string // role -> configured secret
@@ -61,7 +63,7 @@ func Load(environ []string) (Config, error) {
 		return Config{}, err
 	}
 	c := Config{Listen: v["XRAY_LISTEN"], RunnerURL: v["XRAY_SKILL_RUNNER_URL"], RunnerToken: v["XRAY_SKILL_RUNNER_TOKEN"], DB: v["XRAY_DB"],
-		Manifest: v["XRAY_MANIFEST"], SkillsDir: v["XRAY_SKILLS_DIR"], Unlock: v["XRAY_UNLOCK_DANGEROUS_TOOLS"] == "1", SOPKeys: v["XRAY_SOP_KEYS"], Remarks: remarks, Tokens: map[string]string{}}
+		Manifest: v["XRAY_MANIFEST"], SkillsDir: v["XRAY_SKILLS_DIR"], Unlock: v["XRAY_UNLOCK_DANGEROUS_TOOLS"] == "1", Functions: v["XRAY_FUNCTION_TOOLS"] == "1", SOPKeys: v["XRAY_SOP_KEYS"], Remarks: remarks, Tokens: map[string]string{}}
 	switch v["XRAY_DB_SYNC"] {
 	case "normal":
 	case "full":
@@ -75,6 +77,9 @@ func Load(environ []string) (Config, error) {
 	minutes, err := strconv.Atoi(v["XRAY_APPROVAL_MINUTES"])
 	if c.Approval = time.Duration(minutes) * time.Minute; err != nil || c.Approval < time.Minute || c.Approval > protocol.MaxApproval {
 		return c, fmt.Errorf("XRAY_APPROVAL_MINUTES=%q: write a number from 1 to 1440", v["XRAY_APPROVAL_MINUTES"])
+	}
+	if f := v["XRAY_FUNCTION_TOOLS"]; f != "" && f != "1" && f != "0" {
+		return c, fmt.Errorf("XRAY_FUNCTION_TOOLS=%q: write 1, or leave it unset", f)
 	}
 	if u := v["XRAY_UNLOCK_DANGEROUS_TOOLS"]; u != "" && u != "1" && u != "0" {
 		return c, fmt.Errorf("XRAY_UNLOCK_DANGEROUS_TOOLS=%q: write 1, or leave it unset", u)

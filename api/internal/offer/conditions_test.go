@@ -301,3 +301,28 @@ func TestFingerprintChanges(t *testing.T) {
 		t.Error("a row that is offered to nobody changes the fingerprint")
 	}
 }
+
+// TestExternalConditions: there is no copy to publish; the digest that an operator enabled stands for it. Each row takes one
+// thing away.
+func TestExternalConditions(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(row *store.StoredSkill, tools map[string]bool, unlock *bool)
+		want   guard.Code
+	}{
+		"open":        {func(*store.StoredSkill, map[string]bool, *bool) {}, ""},
+		"not enabled": {func(r *store.StoredSkill, _ map[string]bool, _ *bool) { r.AgentEnabled = false }, guard.AgentDisabled},
+		"changed":     {func(r *store.StoredSkill, _ map[string]bool, _ *bool) { r.Digest = "sha256:" + digits("2") }, guard.SkillDrift},
+		"no digest":   {func(r *store.StoredSkill, _ map[string]bool, _ *bool) { r.Digest = "" }, guard.SkillDrift},
+		"load is off": {func(_ *store.StoredSkill, t map[string]bool, _ *bool) { t[guard.ToolLoad] = false }, guard.ToolDisabled},
+		"run is off":  {func(_ *store.StoredSkill, t map[string]bool, _ *bool) { t[guard.ToolRun] = false }, guard.ToolDisabled},
+		"locked":      {func(_ *store.StoredSkill, _ map[string]bool, u *bool) { *u = false }, guard.ToolDisabled},
+	} {
+		lock := &manifests.Lock{Skills: map[string]*manifests.Skill{"x": {Name: "x", Kind: manifests.External, Folder: "sha256:" + digits("1")}}}
+		row, tools, unlock := store.StoredSkill{Name: "x", AgentEnabled: true, Digest: "sha256:" + digits("1")}, map[string]bool{guard.ToolLoad: true, guard.ToolRun: true}, true
+		c.change(&row, tools, &unlock)
+		set := offer.Now(lock, map[string]store.StoredSkill{"x": row}, tools, unlock)
+		if got := set.Policy.Skills["x"].Closed; got != c.want || (set.Why["x"] == "") != (c.want == "") {
+			t.Errorf("%s: %q (%s), want %q", name, got, set.Why["x"], c.want)
+		}
+	}
+}

@@ -64,7 +64,7 @@ func Now(lock *manifests.Lock, rows map[string]store.StoredSkill, tools map[stri
 func closed(skill *manifests.Skill, row store.StoredSkill, stored bool, tools map[string]bool, unlock bool) (guard.Code, string) {
 	switch {
 	case skill.Kind == manifests.External:
-		return closedExternal(skill, row, tools)
+		return closedExternal(skill, row, tools, unlock)
 	case !stored:
 		return guard.AgentDisabled, "not stored: publish it"
 	case !row.Published:
@@ -79,16 +79,13 @@ func closed(skill *manifests.Skill, row store.StoredSkill, stored bool, tools ma
 	case !tools[guard.ToolLoad]:
 		return guard.ToolDisabled, "skill_load is off"
 	case skill.Kind == manifests.InjectOnly:
-	case !tools[guard.ToolRun]:
-		return guard.ToolDisabled, "skill_run is off"
-	case !unlock:
-		return guard.ToolDisabled, "skill_run is locked: XRAY_UNLOCK_DANGEROUS_TOOLS=1 is not set in the api's environment"
+		return "", ""
 	}
-	return "", ""
+	return closedRun(tools, unlock)
 }
 
 // closedExternal: there is no copy to publish; what an operator enabled is one digest of the folder.
-func closedExternal(skill *manifests.Skill, row store.StoredSkill, tools map[string]bool) (guard.Code, string) {
+func closedExternal(skill *manifests.Skill, row store.StoredSkill, tools map[string]bool, unlock bool) (guard.Code, string) {
 	switch {
 	case !row.AgentEnabled:
 		return guard.AgentDisabled, "not enabled"
@@ -96,8 +93,17 @@ func closedExternal(skill *manifests.Skill, row store.StoredSkill, tools map[str
 		return guard.SkillDrift, "drift: its folder is another one than the one that was enabled; look at it and enable it again"
 	case !tools[guard.ToolLoad]:
 		return guard.ToolDisabled, "skill_load is off"
+	}
+	return closedRun(tools, unlock)
+}
+
+// closedRun is for what can be run.
+func closedRun(tools map[string]bool, unlock bool) (guard.Code, string) {
+	switch {
 	case !tools[guard.ToolRun]:
-		return guard.ToolDisabled, "skill_run is off, or XRAY_UNLOCK_DANGEROUS_TOOLS=1 is not set in the api's environment"
+		return guard.ToolDisabled, "skill_run is off"
+	case !unlock:
+		return guard.ToolDisabled, "skill_run is locked: XRAY_UNLOCK_DANGEROUS_TOOLS=1 is not set in the api's environment"
 	}
 	return "", ""
 }

@@ -123,7 +123,7 @@ func build(ctx context.Context, cfg config.Config, lock *manifests.Lock, db *sto
 	known := &catalog.Catalog{Log: log, Manifest: lock, Runner: runner}
 	s := &server.Server{
 		Log: log, Version: Version, Closing: ctx.Done(),
-		Calls: &calls.Service{Log: log, Lock: lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: cfg.Unlock, Catalog: known, SOPKeys: keys, ApprovalLife: cfg.Approval},
+		Calls: &calls.Service{Log: log, Lock: lock, Store: db, Runner: runner, Metrics: metrics.New(), Unlock: cfg.Unlock, Catalog: known, Functions: cfg.Functions, SOPKeys: keys, ApprovalLife: cfg.Approval},
 		Desk:  &operate.Desk{Lock: lock, Store: db, Unlock: cfg.Unlock, SkillsDir: cfg.SkillsDir, Runner: runner, NoSpawn: nospawn.Check, Version: Version, Catalog: known, SOPKeys: keys},
 	}
 	return s.Handler(), nil
