@@ -12,7 +12,7 @@ import (
 )
 
 // fuzzTargets are the targets below; their seeds are committed in testdata/fuzz and run with every test.
-var fuzzTargets = []string{"FuzzCheckJSON", "FuzzDecodeLock", "FuzzSkillMD", "FuzzXray", "FuzzSchemaValidate"}
+var fuzzTargets = []string{"FuzzCheckJSON", "FuzzDecodeLock", "FuzzSkillMD", "FuzzXray", "FuzzParseExternal", "FuzzSchemaValidate"}
 
 // TestFuzzSeedsExist: an empty folder would make a fuzz target pass without having run.
 func TestFuzzSeedsExist(t *testing.T) {

@@ -1,6 +1,7 @@
 package sop_test
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -9,6 +10,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -175,10 +177,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// FuzzVerify: whatever is sent, nothing holds that the key has not signed.
+// FuzzVerify: whatever is sent, nothing holds that the key has not signed. Its seeds are in testdata/fuzz, as FuzzText's are.
 func FuzzVerify(f *testing.F) {
-	f.Add([]byte(`{"kind":"xray-runner/sop/1"}`), []byte("signature"))
-	f.Add([]byte(`{`), []byte{})
 	public, _, err := ed25519.GenerateKey(strings.NewReader(strings.Repeat("s", 64)))
 	if err != nil {
 		f.Fatal(err)
@@ -199,4 +199,28 @@ func FuzzVerify(f *testing.F) {
 			t.Errorf("read %+v", d)
 		}
 	})
+}
+
+// FuzzText: what people bring as text, keys and signatures, is read or refused, and a key that was read can be counted.
+func FuzzText(f *testing.F) {
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if k, err := sop.ParseKeys(raw); (err == nil) != (k.Len() > 0) {
+			t.Errorf("%d keys, %v", k.Len(), err)
+		}
+		signature, err := sop.DecodeSignature(string(raw))
+		if err != nil {
+			return
+		}
+		if again, err := sop.DecodeSignature(sop.EncodeSignature(signature)); err != nil || !bytes.Equal(again, signature) {
+			t.Errorf("%x became %x (%v)", signature, again, err)
+		}
+	})
+}
+
+func TestFuzzSeedsExist(t *testing.T) {
+	for _, target := range []string{"FuzzVerify", "FuzzText"} {
+		if seeds, err := os.ReadDir("testdata/fuzz/" + target); err != nil || len(seeds) == 0 {
+			t.Errorf("no seeds for %s: %v", target, err)
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -137,5 +138,27 @@ func TestAway(t *testing.T) {
 	c.Renew()
 	if lock := c.Lock(t.Context()); lock.Skills["one"] != nil || len(lock.Skills) != 1 {
 		t.Errorf("gone: %v", lock.Skills)
+	}
+}
+
+// FuzzTold: whatever the runner's answer is, a reviewed skill stays itself, and what is taken is an external skill with a
+// schema that compiles.
+func FuzzTold(f *testing.F) {
+	f.Fuzz(func(t *testing.T, body []byte) {
+		r, c, _ := newCatalog(t)
+		r.body.Store(string(body))
+		for name, s := range c.Lock(t.Context()).Skills {
+			switch _, script := s.Entry(); {
+			case name == "reviewed" && s.Kind == manifests.Runnable:
+			case s.Kind != manifests.External || s.Name != name || script == nil || script.InputSchema() == nil || s.Class.Rank() == 0:
+				t.Errorf("%s: taken %+v", name, s)
+			}
+		}
+	})
+}
+
+func TestFuzzSeedsExist(t *testing.T) {
+	if seeds, err := os.ReadDir("testdata/fuzz/FuzzTold"); err != nil || len(seeds) == 0 {
+		t.Errorf("no seeds: %v", err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -184,5 +185,39 @@ func TestFull(t *testing.T) {
 			}
 			return
 		}
+	}
+}
+
+// FuzzJudge: whatever a lying api says, a mutating run is let through only for exactly its bytes, in time and by a name, and a
+// dangerous one never without a signature of a key that is believed. BINDING in a seed stands for the call's.
+func FuzzJudge(f *testing.F) {
+	keys := newSigner(f).keys
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		c := call(manifests.Mutating)
+		binding := protocol.Binding(c.Skill, c.Script, c.ScriptSHA256, c.Input, c.ManifestDigest)
+		var a protocol.Approval
+		if err := manifests.DecodeStrict([]byte(strings.ReplaceAll(string(raw), "BINDING", binding)), &a); err != nil {
+			return
+		}
+		d := approve.New(keys, now)
+		code, _ := d.Judge(&a, c)
+		if code == "" && (a.Binding != binding || len(a.ApprovedBy) == 0 || !noon.Before(a.Expires) || a.Expires.Sub(noon) > protocol.MaxApproval || a.ID == "") {
+			t.Errorf("let through: %+v", a)
+		}
+		if code, _ := d.Judge(&a, call(manifests.Dangerous)); code == "" {
+			t.Errorf("dangerous, let through: %+v", a)
+		}
+		if _, ok := d.Take(&a); !ok {
+			t.Error("not taken")
+		}
+		if again, _ := d.Judge(&a, c); again == "" {
+			t.Error("let through again")
+		}
+	})
+}
+
+func TestFuzzSeedsExist(t *testing.T) {
+	if seeds, err := os.ReadDir("testdata/fuzz/FuzzJudge"); err != nil || len(seeds) == 0 {
+		t.Errorf("no seeds: %v", err)
 	}
 }
