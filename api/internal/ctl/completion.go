@@ -76,7 +76,7 @@ const completionScript = `@START@_xrayctl() {
 		all=$(xrayctl "${at[@]}" skills 2>/dev/null | awk '$2 == "runner" {print $1}') ;;
 	"1 skills" | "1 run" | *" enable"* | *" disable"* | *" drift"*)
 		all=$(xrayctl "${at[@]}" skills 2>/dev/null | awk '$2 == "runner" || $2 == "external" {print $1}') ;;
-	"2 run "*) all=$(xrayctl "${at[@]}" skills "${typed[*]:1:1}" 2>/dev/null | awk '/^FILE / {files = 1; next} files && $1 ~ /\.(py|sh)$/ {print $1}') ;;
+	"2 run "*) all=$(xrayctl "${at[@]}" skills "${typed[*]:1:1}" 2>/dev/null | awk '/^SCRIPT / {on = 1; next} /^ *$/ {on = 0} on {print $1}') ;;
 	"1 tools") all="on off" ;;
 	"2 tools "*) all="skill_load skill_run" ;;
 	"1 audit") all="verify export" ;;

@@ -2,6 +2,7 @@ package ctl
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -14,6 +15,7 @@ import (
 	"xrayrunner/api/internal/operate"
 	"xrayrunner/api/internal/operations"
 	"xrayrunner/api/internal/store"
+	"xrayrunner/manifests"
 	"xrayrunner/runner/protocol"
 )
 
@@ -99,11 +101,45 @@ func skillDetail(w io.Writer, s operate.SkillDetail) error {
 	if _, err := fmt.Fprintf(w, "%s: %s\n%s\n\n", s.Name, sentence(s.SkillStatus), s.Description); err != nil {
 		return err
 	}
-	all := [][]string{{"FILE", "STATE", "REVIEWED", "STORED"}}
+	if s.Digest != "" {
+		if _, err := fmt.Fprintf(w, "folder %s\n\n", s.Digest); err != nil {
+			return err
+		}
+	}
+	all := [][]string{{"SCRIPT", "CLASS", "ASKS", "DRY RUN", "FOLDERS"}}
+	for _, name := range slices.Sorted(maps.Keys(s.Scripts)) {
+		f := s.Scripts[name]
+		all = append(all, []string{visible(name), string(f.Class), asks(f.Asks), f.DryRun, folders(f.Mounts)})
+	}
+	if len(all) > 1 {
+		if err := errors.Join(rows(w, all...), rows(w, nil)); err != nil {
+			return err
+		}
+	}
+	all = [][]string{{"FILE", "STATE", "REVIEWED", "STORED"}}
 	for _, f := range s.Files {
 		all = append(all, []string{f.Path, f.State, short(f.Reviewed), short(f.Stored)})
 	}
+	if len(all) == 1 { // an external skill: its digest stands for its files
+		return nil
+	}
 	return rows(w, all...)
+}
+
+// asks is how many operators must agree.
+func asks(operators int) string {
+	if operators == 0 {
+		return "nobody"
+	}
+	return fmt.Sprint(operators)
+}
+
+func folders(list []manifests.Mount) string {
+	var out []string
+	for _, m := range list {
+		out = append(out, m.Name+":"+m.Mode)
+	}
+	return strings.Join(out, ",")
 }
 
 // sentence is a skill's state in words.

@@ -65,6 +65,8 @@ var faults = []fault{
 	{name: "a loader variable", files: manifest(",\n  \"env_allow\": [\"LD_PRELOAD\"]"), want: "LD_PRELOAD makes a loader", line: 0},
 	{name: "a mount for writing, and safe", files: manifest(",\n  \"mounts\": [{\"name\": \"cache\", \"mode\": \"rw\"}]"), want: "whoever writes is mutating", line: 6},
 	{name: "a mount by its path", files: manifest(",\n  \"mounts\": [{\"name\": \"/var/cache\", \"mode\": \"ro\"}]"), want: "the mount name", line: 6},
+	{name: "a dry run of what is safe", files: manifest(",\n  \"dry_run\": \"dry\""), want: "dry_run is for the class mutating", line: 6},
+	{name: "a dry run that says true", files: manifest(",\n  \"dry_run\": true"), want: "dry_run", line: 6},
 	{name: "no program", files: map[string]string{"skill.json": manifest("")["skill.json"]}, want: "no such file", line: 0},
 	{name: "a program outside", files: map[string]string{"skill.json": `{"name":"s","description":"x","class":"safe","entry":"/bin/true"}`}, want: "escapes allowlist root", line: 0},
 	{name: "a #! line with CRLF", files: with(manifest(""), "run.sh", "#!/bin/bash\r\necho\r\n"), want: "CRLF", line: 1},

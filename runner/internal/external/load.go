@@ -210,7 +210,10 @@ func read(path string, e fs.DirEntry) ([]byte, error) {
 		return nil, fmt.Errorf("cannot be opened: %s", unwrapped(err))
 	}
 	defer f.Close()
-	raw, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if info, err := f.Stat(); err == nil && info.Size() > maxManifest {
+		return nil, fmt.Errorf("more than %d bytes", maxManifest)
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, maxManifest+1)) // it may have grown
 	if err == nil && len(raw) > maxManifest {
 		err = fmt.Errorf("more than %d bytes", maxManifest)
 	}
