@@ -151,3 +151,29 @@ func TestDryRun(t *testing.T) {
 	}
 	r.Closed()
 }
+
+// TestForeignApproval: an approval is its session's, though another session of the same token asks for the very same.
+func TestForeignApproval(t *testing.T) {
+	r := apitest.New(t)
+	r.Open()
+	r.Agent.Mode = store.ModeMutating
+	first, second := r.Session(), r.Session()
+	run := func(s store.Session, by calls.Approving) *protocol.Problem {
+		t.Helper()
+		a, err := r.Calls.RunApproved(t.Context(), r.Caller("rest"), s, apitest.Writes, apitest.Script, []byte(`{}`), by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a.Refused
+	}
+	id := run(first, calls.Approving{}).ApprovalID
+	if _, err := r.Store.Decide(t.Context(), apitest.Operator, id, true, ""); err != nil {
+		t.Fatal(err)
+	}
+	if p := run(second, calls.Approving{ID: id}); p == nil || p.Code != guard.ApprovalVoid {
+		t.Errorf("from another session: %+v", p)
+	}
+	if p := run(first, calls.Approving{ID: id}); p != nil {
+		t.Errorf("from its own: %+v", p)
+	}
+}
