@@ -100,13 +100,13 @@ func procedures(ctx context.Context, c *call) error {
 		verb = c.args[0]
 	}
 	switch {
-	case verb == "" && c.api != nil:
+	case verb == "":
 		return sopList(ctx, c)
 	case verb == "sign" && len(c.args) == 1:
 		return sopSign(c)
 	case verb == "verify" && len(c.args) == 1:
 		return sopVerify(c)
-	case verb == "put" && len(c.args) == 1 && c.api != nil:
+	case verb == "put" && len(c.args) == 1:
 		return sopPut(ctx, c)
 	}
 	return usage{"sop takes nothing (a list), or: sign --key FILE --file DOCUMENT, verify --keys FILE --file DOCUMENT --signature FILE, put --file DOCUMENT --signature FILE"}

@@ -168,13 +168,27 @@ func dispatch(ctx context.Context, args []string, w World) error {
 		}
 	}
 	a, err := connect(o, w.Env)
-	if err != nil && c.name != "completion" && o.text["file"] == "" { // an exported file is verified without an api
+	switch {
+	case err == nil:
+	case offline(c.name, rest[1:], o):
+		a = nil
+	default:
 		return err
 	}
-	if err != nil {
-		a = nil // what needs no api goes on without one
-	}
 	return c.do(ctx, &call{World: w, api: a, options: o, args: rest[1:]})
+}
+
+// offline is what needs no api: a key that signs, and an exported file, may be where none is.
+func offline(command string, args []string, o options) bool {
+	switch command {
+	case "completion":
+		return true
+	case "audit":
+		return o.text["file"] != ""
+	case "sop":
+		return len(args) > 0 && (args[0] == "sign" || args[0] == "verify")
+	}
+	return false
 }
 
 func find(name string) (command, error) {
