@@ -177,3 +177,32 @@ func TestForeignApproval(t *testing.T) {
 		t.Errorf("from its own: %+v", p)
 	}
 }
+
+// TestDecidedTooLate: what has ended cannot be decided any more, nor what was decided already.
+func TestDecidedTooLate(t *testing.T) {
+	r := apitest.New(t)
+	r.Open()
+	r.Agent.Mode = store.ModeMutating
+	s := r.Session()
+	ask := func(input string) string {
+		t.Helper()
+		a, err := r.Calls.Run(t.Context(), r.Caller("rest"), s, apitest.Writes, apitest.Script, []byte(input))
+		if err != nil || a.Refused == nil || a.Refused.ApprovalID == "" {
+			t.Fatalf("%+v, %v", a.Refused, err)
+		}
+		return a.Refused.ApprovalID
+	}
+	denied := ask(`{"n":1}`)
+	if _, err := r.Store.Decide(t.Context(), apitest.Operator, denied, false, ""); err != nil {
+		t.Fatal(err)
+	}
+	other := store.Actor{Token: "other", Role: store.RoleOperator}
+	if _, err := r.Store.Decide(t.Context(), other, denied, true, ""); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("denied, then approved by another: %v", err)
+	}
+	ended := ask(`{"n":2}`)
+	r.Clock.Pass(calls.DefaultApprovalLife)
+	if _, err := r.Store.Decide(t.Context(), apitest.Operator, ended, true, ""); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("ended, then approved: %v", err)
+	}
+}
