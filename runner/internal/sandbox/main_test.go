@@ -79,7 +79,7 @@ func enterNamespaces() int {
 	cmd.Env = append(os.Environ(), envStage+"="+stageInit, envShim+"="+shim)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET,
+		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWIPC,
 		Pdeathsig:  syscall.SIGKILL,
 	}
 	err = cmd.Run()
