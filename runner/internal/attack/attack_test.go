@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"xrayrunner/internal/nstest"
 	"xrayrunner/runner/internal/sandbox"
 )
 
@@ -17,8 +18,8 @@ const python3 = "/usr/bin/python3"
 // boxes are the sandbox on this kernel or an older one, and the same without protection.
 func boxes(t testing.TB, abi int) (box, bare sandbox.Sandbox) {
 	t.Helper()
-	needKernel(t)
-	box, err := sandbox.New(sandbox.Config{ShimPath: os.Getenv(envShim), LandlockABI: abi})
+	nstest.Need(t)
+	box, err := sandbox.New(sandbox.Config{ShimPath: nstest.Shim(), LandlockABI: abi})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestNothingGetsThroughWarm(t *testing.T) {
 	table := groups("files", "processes", "network", "own", "leftovers", "ipc", "kernel", "manifest", "secrets", "output")
 	report, err := run(t.Context(), Config{Box: box, Dir: place(t), Python: python3, Cells: func(root string) (*sandbox.Cells, error) {
 		return sandbox.WithCells(box, sandbox.CellConfig{
-			Library: os.Getenv(envShim) + ".so", Root: root, Budget: 1 << 30, Log: func(message string, more ...any) { t.Log(message, more) },
+			Library: nstest.Shim() + ".so", Root: root, Budget: 1 << 30, Log: func(message string, more ...any) { t.Log(message, more) },
 		})
 	}}, table)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"xrayrunner/internal/nstest"
 	"xrayrunner/runner/internal/jail"
 	"xrayrunner/runner/internal/sandbox"
 )
@@ -19,8 +20,8 @@ const python3 = "/usr/bin/python3"
 
 func open(t testing.TB) sandbox.Sandbox {
 	t.Helper()
-	needKernel(t)
-	box, err := sandbox.New(sandbox.Config{ShimPath: os.Getenv(envShim), ProbeDir: t.TempDir(), Jail: jail.New(t.TempDir()).Open})
+	nstest.Need(t)
+	box, err := sandbox.New(sandbox.Config{ShimPath: nstest.Shim(), ProbeDir: t.TempDir(), Jail: jail.New(t.TempDir()).Open})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestWhatARunSees(t *testing.T) {
 	}
 	number := func(n int) any { return float64(n) }
 	for name, want := range map[string]any{
-		"pid": number(2), "parent": number(1), "uid": number(testUID), "gid": number(testUID), "name": "xray", "stdin": "{}", "here": true,
+		"pid": number(2), "parent": number(1), "uid": number(nstest.UID), "gid": number(nstest.UID), "name": "xray", "stdin": "{}", "here": true,
 		"write": number(0), "root": number(13), "mkdir": number(30), "outside": number(2), "proc": number(13), "unshare": number(1),
 	} {
 		if saw[name] != want {
@@ -195,7 +196,7 @@ func TestCost(t *testing.T) {
 		t.Skip("a measurement: XRAY_BENCH=1")
 	}
 	box, folders := open(t), t.TempDir()
-	plain, err := sandbox.New(sandbox.Config{ShimPath: os.Getenv(envShim), ProbeDir: t.TempDir()})
+	plain, err := sandbox.New(sandbox.Config{ShimPath: nstest.Shim(), ProbeDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"xrayrunner/internal/nstest"
 	"xrayrunner/runner/internal/sandbox"
 )
 
@@ -127,8 +128,8 @@ func neighbour(t *testing.T, folder string) sandbox.Spec {
 // plain is the tier below.
 func plain(t testing.TB) sandbox.Sandbox {
 	t.Helper()
-	needKernel(t)
-	box, err := sandbox.New(sandbox.Config{ShimPath: os.Getenv(envShim), ProbeDir: t.TempDir()})
+	nstest.Need(t)
+	box, err := sandbox.New(sandbox.Config{ShimPath: nstest.Shim(), ProbeDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
