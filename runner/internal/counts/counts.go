@@ -2,11 +2,15 @@
 // and a session have had, and which run ids were used.
 //
 // Both tables are bounded. A full table refuses newcomers (busy); it never forgets an entry to make room, because
-// being forgotten is what somebody who wants more runs would aim at.
+// being forgotten is what somebody who wants more runs would aim at. An hour of sessions is most of what a runner
+// remembers, so names are kept as 64-bit hashes with a secret seed: two that met would share their counts, which gives
+// fewer runs and never more.
 package counts
 
 import (
 	"errors"
+	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,53 +39,78 @@ var (
 type Table struct {
 	now   func() time.Time
 	start time.Time
+	seed  maphash.Seed
 
 	mu       sync.Mutex
-	sessions map[string]*session
-	runs     map[uuid.UUID]time.Time
-	swept    time.Time
+	sessions map[uint64]*session
+	runs     map[uuid.UUID]time.Duration // when it was claimed; like all times below since start
+	swept    time.Duration
 }
 
 type session struct {
 	runs  int
-	turns map[string]int
-	last  time.Time
+	turns []turn // few: a session that has many is refused by its runs first
+	last  time.Duration
+}
+
+type turn struct {
+	name uint64
+	runs int
+}
+
+// of is the place of a turn, or where it would stand.
+func (s *session) of(name uint64) (at int, runs int) {
+	at = slices.IndexFunc(s.turns, func(t turn) bool { return t.name == name })
+	if at < 0 {
+		return len(s.turns), 0
+	}
+	return at, s.turns[at].runs
+}
+
+func (s *session) add(name uint64, n int) {
+	at, runs := s.of(name)
+	if at == len(s.turns) {
+		s.turns = append(s.turns, turn{name: name})
+	}
+	if s.turns[at].runs = runs + n; s.turns[at].runs == 0 {
+		s.turns = slices.Delete(s.turns, at, at+1)
+	}
+	s.runs += n
 }
 
 // New starts an empty table; ids stamped before now are refused.
 func New(now func() time.Time) *Table {
-	return &Table{now: now, start: now(), sessions: map[string]*session{}, runs: map[uuid.UUID]time.Time{}, swept: now()}
+	return &Table{now: now, start: now(), seed: maphash.MakeSeed(), sessions: map[uint64]*session{}, runs: map[uuid.UUID]time.Duration{}}
 }
+
+func (t *Table) elapsed() time.Duration { return t.now().Sub(t.start) }
 
 // Reserve asks judge with the counts as they are and, when it says yes, takes one place; all in one step, so that
 // calls at once cannot both see the last free place. undo gives the place back; it is nil when judge said no.
-func (t *Table) Reserve(sessionID, turn string, judge func(turnRuns, sessionRuns int) bool) (undo func(), err error) {
+func (t *Table) Reserve(sessionID, turnID string, judge func(turnRuns, sessionRuns int) bool) (undo func(), err error) {
+	id, name := maphash.String(t.seed, sessionID), maphash.String(t.seed, turnID)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.sweep()
-	s := t.sessions[sessionID]
+	s := t.sessions[id]
 	if s == nil {
-		s = &session{turns: map[string]int{}}
+		s = &session{}
 	}
-	if !judge(s.turns[turn], s.runs) {
+	if _, runs := s.of(name); !judge(runs, s.runs) {
 		return nil, nil
 	}
-	if t.sessions[sessionID] == nil && len(t.sessions) >= maxSessions || len(s.turns) >= maxTurns {
+	if t.sessions[id] == nil && len(t.sessions) >= maxSessions || len(s.turns) >= maxTurns {
 		return nil, ErrFull
 	}
-	t.sessions[sessionID] = s
-	s.runs++
-	s.turns[turn]++
-	s.last = t.now()
+	t.sessions[id] = s
+	s.add(name, 1)
+	s.last = t.elapsed()
 	return sync.OnceFunc(func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		s.runs--
-		if s.turns[turn]--; s.turns[turn] == 0 {
-			delete(s.turns, turn)
-		}
-		if s.runs == 0 && t.sessions[sessionID] == s { // nothing to remember: refused calls must not fill the table
-			delete(t.sessions, sessionID)
+		s.add(name, -1)
+		if s.runs == 0 && t.sessions[id] == s { // nothing to remember: refused calls must not fill the table
+			delete(t.sessions, id)
 		}
 	}), nil
 }
@@ -100,7 +129,7 @@ func (t *Table) Claim(text string) (id uuid.UUID, undo func(), err error) {
 	if len(t.runs) >= maxRunIDs {
 		return id, nil, ErrFull
 	}
-	t.runs[id] = t.now()
+	t.runs[id] = t.elapsed()
 	return id, sync.OnceFunc(func() { // once: by then it may be another's
 		t.mu.Lock()
 		defer t.mu.Unlock()
@@ -125,18 +154,18 @@ func (t *Table) parse(text string) (uuid.UUID, error) {
 
 // sweep forgets what is older than it has to be kept; at most once a second.
 func (t *Table) sweep() {
-	now := t.now()
-	if now.Sub(t.swept) < time.Second {
+	now := t.elapsed()
+	if now-t.swept < time.Second {
 		return
 	}
 	t.swept = now
 	for k, s := range t.sessions {
-		if now.Sub(s.last) > keepSession {
+		if now-s.last > keepSession {
 			delete(t.sessions, k)
 		}
 	}
 	for k, at := range t.runs {
-		if now.Sub(at) > keepRunID {
+		if now-at > keepRunID {
 			delete(t.runs, k)
 		}
 	}
