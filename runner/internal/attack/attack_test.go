@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"xrayrunner/internal/nstest"
+	"xrayrunner/runner/internal/jail"
 	"xrayrunner/runner/internal/sandbox"
 )
 
@@ -81,7 +82,27 @@ func TestNothingGetsThrough(t *testing.T) {
 // Nothing gets through from a fork of a cell either, nor back into the cell. The controls are those of the cold attempts,
 // and so are the limits, which are the same code and take most of the time (sandbox: TestSameLimits).
 func TestNothingGetsThroughWarm(t *testing.T) {
-	box, _ := boxes(t, 0)
+	for tier, box := range map[sandbox.Tier]func(testing.TB) sandbox.Sandbox{
+		sandbox.TierLandlock: func(t testing.TB) sandbox.Sandbox { box, _ := boxes(t, 0); return box }, sandbox.TierNamespaces: jailed,
+	} {
+		t.Run(string(tier), func(t *testing.T) { nothingGetsThroughWarm(t, box(t)) })
+	}
+}
+
+func jailed(t testing.TB) sandbox.Sandbox {
+	t.Helper()
+	nstest.Need(t)
+	box, err := sandbox.New(sandbox.Config{ShimPath: nstest.Shim(), ProbeDir: t.TempDir(), Jail: jail.New(t.TempDir()).Open})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if box.Posture().Tier != sandbox.TierNamespaces {
+		t.Fatalf("%+v", box.Posture())
+	}
+	return box
+}
+
+func nothingGetsThroughWarm(t *testing.T, box sandbox.Sandbox) {
 	table := groups("files", "processes", "network", "own", "leftovers", "ipc", "kernel", "manifest", "secrets", "output")
 	report, err := run(t.Context(), Config{Box: box, Dir: place(t), Python: python3, Cells: func(root string) (*sandbox.Cells, error) {
 		return sandbox.WithCells(box, sandbox.CellConfig{

@@ -38,7 +38,7 @@ var Table = []settings.Setting{
 	{Name: "RUNNER_ALLOW_UIDS", Default: "", Text: "user ids that may call over the socket, comma-separated; empty: whoever the socket's mode lets in, but not the runner's own uid, which scripts share"},
 	{Name: "RUNNER_DEV", Default: "", Text: "`1` allows TCP on an address other than loopback and the presence of a network; said in the log and in /healthz"},
 	{Name: "RUNNER_TOKEN", Default: "", Text: "bearer token for TCP, at least 16 characters", Secret: true},
-	{Name: "RUNNER_WARM", Default: "on", Text: "`on`: runs of scripts with `\"warm\": true` are forked from a prepared interpreter (tier `landlock`); `off`: every run is a cold start"},
+	{Name: "RUNNER_WARM", Default: "on", Text: "`on`: runs of scripts with `\"warm\": true` are forked from a prepared interpreter, in either tier; `off`: every run is a cold start"},
 	{Name: "RUNNER_WARM_MEMORY", Default: "0", Text: "MiB for prepared interpreters and waiting forks, 0-4096; 0: a quarter of the container's limit"},
 	{Name: "RUNNER_SHIM", Default: "", Text: "the confinement shim; empty: `xray-shim` beside the runner's binary. `xray-cell.so`, for warm starts, lies beside it"},
 }

@@ -82,6 +82,9 @@ func (m *Maker) start(id, root string, spec sandbox.JailSpec, door *os.File) (en
 	}
 	return func() error {
 		killed := c.Signal(unix.SIGKILL)
+		if errors.Is(killed, libcontainer.ErrNotRunning) { // it ends by itself when its door is closed
+			killed = nil
+		}
 		_, _ = p.Wait() // it was killed: that is no error
 		return errors.Join(killed, c.Destroy())
 	}, nil

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -47,7 +48,9 @@ var errCell = errors.New("cell")
 // cell is one started interpreter.
 type cell struct {
 	process *os.Process
-	dir     string // its own empty working folder
+	dir     string    // its own empty working folder; "" in a jail, where it has none
+	jail    *heldJail // nil outside
+	leave   func(works bool)
 	pss     uint64 // memory when it was ready
 	ended   chan struct{}
 
@@ -65,21 +68,37 @@ var cellLimits = []rlimit{
 
 // startCell returns a cell that has confined itself and waits for its first request.
 func (s *landlocked) startCell(library, root string, spec Spec) (*cell, error) {
-	dir, err := os.MkdirTemp(root, "cell-")
+	c := &cell{leave: func(bool) {}, ended: make(chan struct{}), said: make(chan []byte, 1)}
+	var err error
+	if s.jails != nil {
+		c.jail, c.leave, err = s.jails.get(spec)
+	} else {
+		c.dir, err = os.MkdirTemp(root, "cell-")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errCell, err)
 	}
-	c := &cell{dir: dir, ended: make(chan struct{}), said: make(chan []byte, 1)}
 	if err := s.launchCell(c, library, root, spec); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: %w", errCell, err), ignoreMissing(os.Remove(dir)))
+		c.leave(!errors.Is(err, errJailEnded))
+		return nil, errors.Join(fmt.Errorf("%w: %w", errCell, err), c.removeFolder())
 	}
 	return c, nil
+}
+
+func (c *cell) removeFolder() error {
+	if c.jail != nil {
+		return nil
+	}
+	return ignoreMissing(os.Remove(c.dir))
 }
 
 func (s *landlocked) launchCell(c *cell, library, root string, spec Spec) error {
 	own := Spec{
 		Argv: append(append([]string{spec.Argv[0]}, pythonFlags...), "-c", bootstrap, library, zygote),
 		Env:  spec.Env, Dir: c.dir, Readable: append([]string{library}, spec.Readable...), Limits: spec.Limits,
+	}
+	if c.jail != nil {
+		own.Dir = filepath.Join(root, "cell") // not made: the folder of the working folders is what it stands in
 	}
 	p, err := s.force.cellPlan(own, root)
 	if err != nil {
@@ -110,24 +129,29 @@ func (s *landlocked) exec(c *cell, own Spec, control, plan *os.File) error {
 	if err != nil {
 		return err
 	}
-	status, told, err := outputPipe()
+	open := outputPipe
+	if c.jail != nil {
+		open = statusSocket
+	}
+	status, told, err := open()
 	if err != nil {
 		return errors.Join(err, ours.Close(), theirs.Close())
 	}
 	defer status.Close()
-	c.process, err = start(s.shim, own, []*os.File{control, theirs, theirs, plan, told}, nil, false)
+	files := []*os.File{control, theirs, theirs, plan, told}
+	if c.jail != nil {
+		err = startCellIn(c.jail, own, files)
+	} else {
+		c.process, err = start(s.shim, own, files, nil, false)
+	}
 	err = errors.Join(err, theirs.Close(), told.Close())
+	if err == nil && c.jail != nil {
+		c.process, err = born(status)
+	}
 	if err != nil {
 		return errors.Join(err, ours.Close(), c.control.Close())
 	}
-	go func() {
-		c.said <- readCapped(ours, 4096, func() {})
-		_ = ours.Close()
-	}()
-	go func() {
-		_, _ = c.process.Wait() // how it ended is in what it said
-		close(c.ended)
-	}()
+	go c.attend(ours)
 	_ = status.SetReadDeadline(time.Now().Add(cellPatience))
 	report, err := parseReport(readCapped(status, 4096, func() {}))
 	switch {
@@ -141,6 +165,19 @@ func (s *landlocked) exec(c *cell, own Spec, control, plan *os.File) error {
 		return errors.Join(err, c.kill())
 	}
 	return nil
+}
+
+// attend keeps what the cell says, and notes its end. In a jail it is not our child, and the end of its output is its end:
+// a run that it forks has its own from the first moment.
+func (c *cell) attend(output *os.File) {
+	c.said <- readCapped(output, 4096, func() {})
+	if c.jail != nil {
+		_, _ = io.Copy(io.Discard, output)
+	} else {
+		_, _ = c.process.Wait() // how it ended is in what it said
+	}
+	_ = output.Close()
+	close(c.ended)
 }
 
 // prepare makes it import. A cell with more than one thread cannot be forked safely: a lock that another thread holds
@@ -242,7 +279,11 @@ func (c *cell) send(kind byte, text string, files ...*os.File) error {
 func (c *cell) kill() error {
 	_ = c.process.Kill() // it may have ended
 	<-c.ended
-	return errors.Join(c.control.Close(), os.Remove(c.dir))
+	c.leave(true)
+	if c.jail != nil {
+		_ = c.process.Release() // nobody waits for it
+	}
+	return errors.Join(c.control.Close(), c.removeFolder())
 }
 
 func ignoreMissing(err error) error {
@@ -265,13 +306,17 @@ func (c *cell) alive() bool {
 // holds the working folders.
 func (f inForce) cellPlan(spec Spec, root string) (plan, error) {
 	f.joins = false // it stays in the runner's cgroup
+	filter := f.cell
+	if f.jailed { // see cell/cell.h: what it sees is bounded by the jail, and it must be able to mount
+		f.jailed, f.landlock, filter = false, rights{}, f.jailCell
+	}
 	p, err := f.planFor(spec)
 	if err != nil {
 		return plan{}, err
 	}
 	p.rlimits = cellLimits
 	if f.one != nil {
-		p.filters = f.cell
+		p.filters = filter
 		p.flags |= planCell
 	}
 	if f.landlock != (rights{}) {

@@ -45,7 +45,7 @@
 // decision; nothing is left out silently.
 //
 // WithCells adds warm starts: runs forked from a prepared interpreter, confined by the same plan and the same code
-// (cells.go). Not where namespaces are in force: there every run is cold.
+// (cells.go), in either tier.
 //
 // Known limits of this tier. What a run uses in sum is polled (watch.go): strict sums need a cgroup. Landlock does not
 // check stat(2) (landlock(7)), and scripts share the runner's uid: with a path that it knows or guesses a script can learn

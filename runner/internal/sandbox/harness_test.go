@@ -24,6 +24,28 @@ var tested = sync.OnceValues(func() (*landlocked, error) {
 	return newLandlocked(Config{ShimPath: os.Getenv(envShim)})
 })
 
+// OpenJail is package jail's (jailed_test.go).
+var OpenJail func(JailSpec) (Jail, error)
+
+var testedJailed = sync.OnceValues(func() (*landlocked, error) {
+	return newLandlocked(Config{ShimPath: os.Getenv(envShim), Jail: OpenJail})
+})
+
+// jailed is the sandbox with namespaces as well, with jails of its own that the test closes.
+func jailed(t testing.TB) *landlocked {
+	t.Helper()
+	needKernel(t)
+	s, err := testedJailed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.jails == nil {
+		t.Fatalf("no namespaces: %+v", s.posture.Layers)
+	}
+	own := &jails{open: s.jails.open, own: slices.Clone(s.jails.own), system: s.jails.system, fresh: s.jails.fresh}
+	return &landlocked{shim: s.shim, force: s.force, posture: s.posture, jails: own}
+}
+
 // full is the sandbox with all layers. The tests are about the full set, so a kernel without one of them fails here and
 // not in a hundred places.
 func full(t testing.TB) *landlocked {

@@ -34,8 +34,8 @@ const maxJails = 16
 // jails holds one jail per set of paths and rights, so one per skill with folders of its own: no other runs are in it.
 type jails struct {
 	open   func(JailSpec) (Jail, error)
-	fresh  bool // JailSpec.FreshProc
-	shim   string
+	fresh  bool     // JailSpec.FreshProc
+	own    []string // what is in each beside what runs may read: the shim, and the library of cells
 	system []grant
 
 	mu    sync.Mutex
@@ -45,6 +45,7 @@ type jails struct {
 
 type heldJail struct {
 	Jail
+	key       string
 	freshProc bool
 	once      sync.Once
 	err       error
@@ -61,13 +62,12 @@ func (j *jails) get(spec Spec) (*heldJail, func(works bool), error) {
 	}
 	key := strings.Join([]string{want.Folders, strings.Join(want.Paths, "\x00"), strings.Join(want.Write, "\x00")}, "\x00\x00")
 	h, drop := j.take(key)
+	release := func(works bool) { j.release(h, works) }
 	for _, old := range drop {
 		err = errors.Join(err, old.Close())
 	}
 	h.once.Do(func() { h.Jail, h.err = j.open(want) })
-	err = errors.Join(err, h.err)
-	release := func(works bool) { j.release(key, h, works) }
-	if err != nil {
+	if err = errors.Join(err, h.err); err != nil {
 		release(h.err == nil)
 		return nil, nil, fmt.Errorf("jail: %w", err)
 	}
@@ -86,7 +86,7 @@ func (j *jails) take(key string) (*heldJail, []*heldJail) {
 		if len(j.byKey) >= maxJails {
 			drop = j.evict()
 		}
-		h = &heldJail{freshProc: j.fresh}
+		h = &heldJail{key: key, freshProc: j.fresh}
 		j.byKey[key] = h
 	}
 	j.used++
@@ -111,13 +111,21 @@ func (j *jails) evict() []*heldJail {
 	return []*heldJail{h}
 }
 
+// hold keeps a jail for a run that is forked from a cell in it.
+func (j *jails) hold(h *heldJail) (release func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	h.runs++
+	return func() { j.release(h, true) }
+}
+
 // release closes a jail that does not work when its last run has left it, so that the next run gets a new one.
-func (j *jails) release(key string, h *heldJail, works bool) {
+func (j *jails) release(h *heldJail, works bool) {
 	j.mu.Lock()
 	h.runs--
 	h.broken = h.broken || !works
-	if h.broken && j.byKey[key] == h {
-		delete(j.byKey, key)
+	if h.broken && j.byKey[h.key] == h {
+		delete(j.byKey, h.key)
 	}
 	last := h.broken && h.runs == 0 && h.Close != nil
 	j.mu.Unlock()
@@ -140,15 +148,16 @@ func (j *jails) close() error {
 	return errors.Join(errs...)
 }
 
-// specFor: a jail holds exactly what Landlock lets a run read, and the shim.
+// specFor: a jail holds exactly what Landlock lets a run read, and what is ours.
 func (j *jails) specFor(spec Spec) (JailSpec, error) {
 	f := inForce{system: j.system}
 	grants, err := f.grantsFor(spec)
 	if err != nil {
 		return JailSpec{}, err
 	}
-	want := JailSpec{Shim: j.shim, FreshProc: j.fresh, Folders: filepath.Dir(spec.Dir), Links: links(append(slices.Clone(systemLinks), spec.Argv[0]))}
-	for _, g := range append(grants, grant{path: j.shim}) {
+	want := JailSpec{Shim: j.own[0], FreshProc: j.fresh, Folders: filepath.Dir(spec.Dir), Links: links(append(slices.Clone(systemLinks), spec.Argv[0]))}
+	want.Paths = slices.Clone(j.own)
+	for _, g := range grants {
 		if g.path != "." && !slices.Contains(want.Paths, g.path) {
 			want.Paths = append(want.Paths, g.path)
 		}

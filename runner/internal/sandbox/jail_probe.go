@@ -69,7 +69,7 @@ func refusedBy(steps facts) why {
 const stepMount = syscall.Errno(1 << 12)
 
 func (p *prober) tryJail(control facts, all inForce, freshProc bool) why {
-	p.jails = &jails{open: p.openJail, shim: p.shim, system: p.system, fresh: freshProc}
+	p.jails = &jails{open: p.openJail, own: []string{p.shim}, system: p.system, fresh: freshProc}
 	seen, err := p.attempt(inForce{jailed: true})
 	if err != nil {
 		return because(err)

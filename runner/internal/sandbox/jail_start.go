@@ -22,8 +22,11 @@ type jailRequest struct {
 	DiskBytes, DiskFiles uint64
 	UID, GID             uint32
 	Born, Proc           uint32
-	Links, Reserved      uint32
+	Links, Cell          uint32
 }
+
+// errJailEnded: it was not even asked, so that another may be.
+var errJailEnded = errors.New("the jail has ended")
 
 // startIn asks a jail for a run and returns its first process: the supervisor, as a process that is not our child. files
 // are descriptors 0 to 4. The jail says nothing; the run itself reports its birth by the status socket, and the kernel adds
@@ -47,16 +50,26 @@ func startIn(j *heldJail, spec Spec, files []*os.File, p *pipes, g *group, joins
 		texts = append(texts, link.Name, link.To)
 	}
 	if err := sendRequest(j.Door, head, texts, files); err != nil {
-		return nil, fmt.Errorf("ask jail: %w", err)
+		return nil, err
 	}
 	if err := p.closeChild(); err != nil { // now, so that the end of the jail is the end of the status socket
 		return nil, err
 	}
-	pid, err := receiveBirth(p.status)
+	return born(p.status)
+}
+
+func born(status *os.File) (*os.Process, error) {
+	pid, err := receiveBirth(status)
 	if err != nil {
 		return nil, err
 	}
 	return os.FindProcess(pid) // a pidfd; a run that ended meanwhile is known by its status socket
+}
+
+// startCellIn has the jail start what runs will be forked from. It is in the namespaces of the jail itself.
+func startCellIn(j *heldJail, own Spec, files []*os.File) error {
+	head := jailRequest{Arguments: uint32(len(own.Argv)), Variables: uint32(len(own.Env)), Cell: 1}
+	return sendRequest(j.Door, head, slices.Concat([]string{filepath.Dir(own.Dir), own.Dir}, own.Argv, own.Env), files)
 }
 
 func sendRequest(door *os.File, head jailRequest, texts []string, files []*os.File) error {
@@ -81,7 +94,13 @@ func sendRequest(door *os.File, head jailRequest, texts []string, files []*os.Fi
 		sent = unix.Sendmsg(int(fd), message.Bytes(), unix.UnixRights(fds...), nil, unix.MSG_NOSIGNAL)
 		return !errors.Is(sent, unix.EAGAIN)
 	})
-	return errors.Join(err, sent)
+	switch err = errors.Join(err, sent); {
+	case errors.Is(err, unix.EPIPE):
+		return fmt.Errorf("%w: %w", ErrConfine, errJailEnded)
+	case err != nil:
+		return fmt.Errorf("ask jail: %w", err)
+	}
+	return nil
 }
 
 // receiveBirth reads the first record and the number that came with it. A fault in its place says which step failed.

@@ -138,7 +138,8 @@ func (p *prober) trySeccomp(control facts, force *inForce, posture *Posture) {
 		reason = because(err)
 	}
 	if posture.add(layerSeccomp, "", reason) {
-		force.one, force.many, force.cell = one, many, assemble(cellPolicy(on))
+		force.one, force.many = one, many
+		force.cell, force.jailCell = assemble(cellPolicy(on)), assemble(jailCellPolicy(on))
 	}
 }
 

@@ -42,7 +42,7 @@ func newLandlocked(cfg Config) (*landlocked, error) {
 	}
 	s := &landlocked{shim: cfg.ShimPath, force: force, posture: posture, oom: newOOMKills(oomFiles), cgroups: p.cgroups}
 	if force.jailed {
-		s.jails = &jails{open: cfg.Jail, shim: cfg.ShimPath, system: p.system, fresh: p.jails.fresh}
+		s.jails = &jails{open: cfg.Jail, own: []string{cfg.ShimPath}, system: p.system, fresh: p.jails.fresh}
 	}
 	return s, nil
 }

@@ -83,6 +83,7 @@ type inForce struct {
 	one      []unix.SockFilter // nil without seccomp: for runs with one process
 	many     []unix.SockFilter // and with several
 	cell     []unix.SockFilter // for cells, below that of their runs
+	jailCell []unix.SockFilter // for cells in jails: with what it takes to make a room
 }
 
 // planFor is the plan of one run: exactly the layers in force, so that the shim fails when one of them is missing.

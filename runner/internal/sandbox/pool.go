@@ -46,15 +46,17 @@ type line struct {
 	making  int
 }
 
-// lineKey: runs with equal plans, the same script and the same bounds of their cgroup can take each other's forks.
+// lineKey: runs with equal plans, the same script and the same bounds of their folder and cgroup can take each other's
+// forks.
 type lineKey struct {
 	plan   planKey
 	script string
 	disk   uint64
+	files  int
 }
 
 func lineOf(spec Spec) lineKey {
-	return lineKey{keyOf(spec), spec.Argv[len(spec.Argv)-1], spec.Limits.DiskBytes}
+	return lineKey{keyOf(spec), spec.Argv[len(spec.Argv)-1], spec.Limits.DiskBytes, spec.Limits.DiskFiles}
 }
 
 // take gives a waiting fork, or asks for one; nil when there is no cell, and the run goes cold.
@@ -119,14 +121,7 @@ func (w *Cells) fork(c *cell, spec Spec) (*fork, error) {
 		return nil, err
 	}
 	defer release()
-	f, err := c.fork(spec, w.cfg.Root, plan)
-	if err != nil || w.cgroups == nil {
-		return f, err
-	}
-	if err := f.join(w.cgroups, spec.Limits); err != nil {
-		return nil, errors.Join(err, f.discard())
-	}
-	return f, nil
+	return w.forkFrom(c, spec, plan)
 }
 
 // stock has forks made until as many wait as ran at once lately, within the budget. The caller holds the lock.
@@ -154,7 +149,7 @@ func (w *Cells) forkAhead(at *place, own *line, c *cell) {
 		w.report(f.discard())
 	default:
 		if at.fork == 0 {
-			at.fork = proportional(f.process.Pid)
+			at.fork = f.size()
 		}
 		own.waiting = append(own.waiting, f)
 	}

@@ -160,15 +160,19 @@ func (s *landlocked) launch(r *run, files []*os.File) (err error) {
 		r.process, err = start(s.shim, r.spec, files, r.group, joins)
 		return err
 	}
-	jail, release, err := s.jails.get(r.spec)
-	if err != nil {
-		return err
+	for try := 0; ; try++ {
+		jail, release, err := s.jails.get(r.spec)
+		if err != nil {
+			return err
+		}
+		r.leaveJail = release
+		if r.process, err = startIn(jail, r.spec, files, r.pipes, r.group, joins); err != nil {
+			release(false)
+		}
+		if try > 0 || !errors.Is(err, errJailEnded) {
+			return err
+		}
 	}
-	r.leaveJail = release
-	if r.process, err = startIn(jail, r.spec, files, r.pipes, r.group, joins); err != nil {
-		release(false)
-	}
-	return err
 }
 
 func (r *run) supervised() bool { return r.jailed || r.spec.Limits.Processes > 1 }

@@ -239,3 +239,13 @@ func cellPolicy(on terms) map[string]rule {
 	rules["socket"] = rule{then: refuse(unix.EACCES)}
 	return rules
 }
+
+// jailCellPolicy is that of a cell in a jail: a run's own namespaces and its working folder are made in its fork, below the
+// cell's filter. What is made there has the rights of a user namespace over what it has itself made, and no others.
+func jailCellPolicy(on terms) map[string]rule {
+	rules := cellPolicy(on)
+	for _, name := range []string{"unshare", "mount", "capset"} {
+		rules[name] = rule{then: allow}
+	}
+	return rules
+}

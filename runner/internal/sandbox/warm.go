@@ -19,9 +19,6 @@ type CellConfig struct {
 	Log func(message string, attributes ...any)
 }
 
-// errJailed: a fork has the namespaces of its cell, and those of a cell are the runner's.
-var errJailed = fmt.Errorf("%w: a fork would lack a layer that is in force here, namespaces; without that layer (RUNNER_ISOLATION=landlock) there are warm starts", errCell)
-
 // Cells is a Sandbox that forks runs from cells where it can. Any other run, and the first of each skill, is started cold
 // by the sandbox below it.
 type Cells struct {
@@ -35,7 +32,8 @@ type Cells struct {
 	now     func() time.Time
 }
 
-// WithCells puts cells around a sandbox of New, unless runs are jailed: they have no less for being warm. A cell that cannot be made later leaves its skill's runs cold, and is said.
+// WithCells puts cells around a sandbox of New, before its first run. A cell that cannot be made later leaves its skill's
+// runs cold, and is said.
 func WithCells(s Sandbox, cfg CellConfig) (*Cells, error) {
 	if err := checkLibrary(cfg.Library); err != nil {
 		return nil, err
@@ -44,8 +42,8 @@ func WithCells(s Sandbox, cfg CellConfig) (*Cells, error) {
 	if !ok {
 		return nil, fmt.Errorf("BUG: no cells for %T", s)
 	}
-	if cold.jails != nil {
-		return nil, errJailed
+	if cold.jails != nil && !slices.Contains(cold.jails.own, cfg.Library) {
+		cold.jails.own = append(cold.jails.own, cfg.Library)
 	}
 	return &Cells{landlocked: cold, cfg: cfg, skills: map[string]*place{}, now: time.Now}, nil
 }
@@ -85,13 +83,13 @@ func (s Spec) forkable() bool {
 func (w *Cells) dispatch(ctx context.Context, spec Spec, f *fork) (Exit, error) {
 	r := newRun(spec, f.pipes)
 	if err := f.open(spec); err != nil {
-		err = errors.Join(err, f.end())
-		if f.dir != spec.Dir {
-			err = errors.Join(err, os.Remove(f.dir))
+		if f.dir == spec.Dir { // which is its caller's to remove
+			return Exit{}, errors.Join(err, f.end())
 		}
-		return Exit{}, err
+		return Exit{}, errors.Join(err, f.discard())
 	}
 	r.forked, r.told, r.process, r.group = true, f.told, f.process, f.group
+	r.jailed, r.leaveJail = f.jail != nil, func(bool) { f.leave() } // that a run was lost is no word against its jail
 	r.follow()
 	exit, _, err := w.finish(ctx, r)
 	return exit, err

@@ -18,9 +18,18 @@ type warmed struct {
 	logs *logs
 }
 
-func warmBox(t testing.TB) *warmed { return warmBoxOn(t, full(t)) }
+type makeWarm func(t testing.TB) *warmed
 
-func warmBoxOn(t testing.TB, cold Sandbox) *warmed {
+// inTiers runs a test with the cells of each tier: what holds of them holds in both.
+func inTiers(t *testing.T, test func(t *testing.T, warmBox makeWarm)) {
+	for tier, box := range map[Tier]func(testing.TB) *landlocked{TierLandlock: full, TierNamespaces: jailed} {
+		t.Run(string(tier), func(t *testing.T) {
+			test(t, func(t testing.TB) *warmed { return warmBoxOn(t, box(t)) })
+		})
+	}
+}
+
+func warmBoxOn(t testing.TB, cold *landlocked) *warmed {
 	t.Helper()
 	root, written := privateFolder(t), &logs{}
 	w, err := WithCells(cold, CellConfig{Library: os.Getenv(envShim) + ".so", Root: root, Budget: 1 << 30, Log: written.add})
@@ -31,6 +40,11 @@ func warmBoxOn(t testing.TB, cold Sandbox) *warmed {
 		if err := w.Close(); err != nil {
 			t.Error(err)
 		}
+		if cold.jails != nil {
+			if err := cold.jails.close(); err != nil {
+				t.Error(err)
+			}
+		}
 		left, err := filepath.Glob(root + "/*")
 		if err != nil || len(left) > 0 {
 			t.Errorf("left behind: %v %v", left, err)
@@ -40,6 +54,13 @@ func warmBoxOn(t testing.TB, cold Sandbox) *warmed {
 		}
 	})
 	return &warmed{w, root, written}
+}
+
+func (w *warmed) tier() Tier {
+	if w.jails != nil {
+		return TierNamespaces
+	}
+	return TierLandlock
 }
 
 // spec is a run of a script that lies in a folder of its own, as a skill's does.
@@ -109,23 +130,30 @@ func (l *logs) String() string {
 }
 
 func TestWarmRunAnswers(t *testing.T) {
-	w := warmBox(t)
-	s := w.spec(t, "import sys, json\nprint(json.dumps(json.load(sys.stdin)['a'] + 1))\n", "json")
-	s.Stdin = []byte(`{"a": 41}`)
-	cold, warm := w.both(t, s)
-	if string(cold.Stdout) != "42\n" || string(warm.Stdout) != "42\n" || warm.Cause != Exited || warm.ExitCode != 0 {
-		t.Errorf("cold %+v\nwarm %+v", cold, warm)
-	}
-	began := time.Now()
-	for range 20 {
-		w.run(t, w.again(t, s), true)
-	}
-	t.Logf("%s a run", time.Since(began)/20)
+	inTiers(t, func(t *testing.T, warmBox makeWarm) {
+		w := warmBox(t)
+		s := w.spec(t, "import sys, json\nprint(json.dumps(json.load(sys.stdin)['a'] + 1))\n", "json")
+		s.Stdin = []byte(`{"a": 41}`)
+		cold, warm := w.both(t, s)
+		if string(cold.Stdout) != "42\n" || string(warm.Stdout) != "42\n" || warm.Cause != Exited || warm.ExitCode != 0 {
+			t.Errorf("cold %+v\nwarm %+v", cold, warm)
+		}
+		began := time.Now()
+		for range 20 {
+			w.run(t, w.again(t, s), true)
+		}
+		t.Logf("%s a run", time.Since(began)/20)
+	})
 }
 
 // BenchmarkStart compares the ways to start; A and B alternate, so that a busy machine slows both.
 func BenchmarkStart(b *testing.B) {
-	w := warmBox(b)
+	for tier, box := range map[Tier]func(testing.TB) *landlocked{TierLandlock: full, TierNamespaces: jailed} {
+		b.Run(string(tier), func(b *testing.B) { benchmarkStart(b, warmBoxOn(b, box(b))) })
+	}
+}
+
+func benchmarkStart(b *testing.B, w *warmed) {
 	s := w.spec(b, "import sys, json\nprint(json.dumps(json.load(sys.stdin)['a'] + 1))\n", "json")
 	s.Stdin = []byte(`{"a": 41}`)
 	w.both(b, s)

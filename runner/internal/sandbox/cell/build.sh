@@ -5,4 +5,5 @@ set -eu
 out=$1
 cd "$(dirname "$0")"
 exec "${CC:-gcc}" -std=gnu11 -D_GNU_SOURCE -O2 -fPIC -shared -fvisibility=hidden -Wall -Wextra -Werror \
-	-fstack-protector-strong -o "$out" ./*.c ../shim/plan.c ../shim/landlock.c ../shim/confine.c ../shim/status.c ../shim/close.c
+	-fstack-protector-strong -o "$out" ./*.c ../shim/plan.c ../shim/landlock.c ../shim/confine.c ../shim/status.c ../shim/close.c \
+	../shim/room.c ../shim/supervise.c ../shim/descend.c ../shim/cgroup.c

@@ -7,11 +7,15 @@
  *
  *   'I' module NUL ...       import these                       answers 'I'
  *   'C' path NUL             compile it; + 1 fd: its text       answers 'C'
- *   'F' path NUL folder NUL environment
- *                            fork a run; + 6 fds                answers nothing: the run reports by its own status pipe
+ *   'F' path NUL folder NUL room NUL environment
+ *                            fork a run; + 6 or 7 fds           answers nothing: the run reports by its own status pipe
  *
  * A run is a sibling of the cell and not its child (CLONE_PARENT): the runner waits for it and kills it as any other, and
  * a cell that dies takes no run with it. The plan, the confinement and the status pipe are the shim's own code.
+ *
+ * In a jail (../shim/jail.c) what is forked is the attendant of a room of namespaces, and the run is forked in there, by
+ * its PID 1, which supervises it as any other in a jail. Such a cell is not below Landlock, which refuses mounts to all
+ * that it holds (landlock(7)): it sees no more than the jail has, and each run puts on its own.
  */
 #ifndef XRAY_CELL_H
 #define XRAY_CELL_H
@@ -20,8 +24,9 @@
 
 #include <sys/types.h>
 
-/* The descriptors of a fork request, in their order in the message and in the run. */
-enum { FD_GATE = 5, RUN_FDS = 6 };
+/* The descriptors of a fork request, in their order in the message and in the run; the last is there in a jail alone, and
+ * only with a cgroup. */
+enum { FD_GATE = 5, FD_GROUP = 6, RUN_FDS = 6, MOST_FDS = 7 };
 
 enum { MESSAGE_MAX = 32 * 1024 };
 
@@ -34,7 +39,7 @@ extern struct parts parts;
 struct message {
 	char text[MESSAGE_MAX + 1]; /* NUL after the end */
 	size_t length;
-	int fds[RUN_FDS], count;
+	int fds[MOST_FDS], count;
 };
 
 /* receive.c */
@@ -47,7 +52,11 @@ void find_thread_pointer(void);
 pid_t fork_sibling(void);
 
 /* run.c */
-_Noreturn void live(struct message *message, const char *folder, PyObject *code, const char *path);
+struct request {
+	const char *path, *folder, *room, *environment; /* room: as live reads it; empty outside a jail */
+	size_t length;				       /* of the environment */
+};
+_Noreturn void live(const struct message *message, const struct request *request, PyObject *code);
 _Noreturn void give_up(const char *what);
 
 /* script.c */

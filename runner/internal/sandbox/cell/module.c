@@ -67,16 +67,20 @@ static const char *next_text(const char *text)
 
 static void fork_run(struct message *message)
 {
-	const char *path = message->text + 1, *folder = next_text(path), *end = message->text + message->length;
+	const char *path = message->text + 1, *end = message->text + message->length;
+	struct request request = {.path = current.path, .folder = next_text(path)};
 	pid_t pid;
 
-	if (message->count != RUN_FDS || folder >= end || next_text(folder) > end)
+	request.room = request.folder < end ? next_text(request.folder) : end;
+	request.environment = request.room < end ? next_text(request.room) : end;
+	if (message->count < RUN_FDS || request.environment >= end)
 		give_up("fork request");
+	request.length = (size_t)(end - request.environment);
 	become(path);
 	PyOS_BeforeFork();
 	pid = fork_sibling();
 	if (pid == 0)
-		live(message, folder, current.code, current.path);
+		live(message, &request, current.code);
 	PyOS_AfterFork_Parent();
 	if (pid < 0)
 		give_up("clone");

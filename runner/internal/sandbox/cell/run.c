@@ -5,23 +5,25 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
 /* Descriptors 0 to 5 in the order of the message. They are moved away first, so that none is overwritten before its
  * turn. The control socket was 0 and is gone with that; whatever a module holds open goes too. */
-static void take_places(const int *fds)
+static void take_places(const struct message *message)
 {
 	enum { AWAY = 32 };
 
-	for (int i = 0; i < RUN_FDS; i++)
-		if (fcntl(fds[i], F_DUPFD_CLOEXEC, AWAY) < 0)
+	for (int i = 0; i < message->count; i++)
+		if (fcntl(message->fds[i], F_DUPFD_CLOEXEC, AWAY) < 0)
 			_exit(EXIT_SHIM); /* there is no status pipe yet: the runner sees its end */
-	for (int i = 0; i < RUN_FDS; i++)
+	for (int i = 0; i < message->count; i++)
 		if (dup2(AWAY + i, i) < 0)
 			_exit(EXIT_SHIM);
-	close_from(FD_GATE + 1);
+	close_from((unsigned int)message->count);
 }
 
 /* The runner's thread that started the cell is our parent too, and never ends before the runner. When it has gone
@@ -90,30 +92,65 @@ static void enter(PyObject *environment)
 	Py_DecRef(environment);
 }
 
-_Noreturn void live(struct message *message, const char *folder, PyObject *code, const char *path)
+static _Noreturn void wrong_plan(void)
 {
-	const char *environment = folder + strlen(folder) + 1;
-	struct plan plan;
+	errno = EINVAL;
+	fail("plan of another start");
+}
 
-	take_places(message->fds);
+/* Outside a jail the run is what was forked. Its number is told first, so that it can be waited for whatever fails. */
+static void be_sibling(const struct request *request, struct plan *plan)
+{
 	report_born();
 	die_with_runner();
-	load_plan(&plan);
-	if (!(plan.head.flags & PLAN_FORK) || plan.head.flags & (PLAN_SUPERVISE | PLAN_CGROUP | PLAN_JAIL)) {
-		errno = EINVAL;
-		fail("plan of another start");
-	}
-	if (chdir(folder))
-		fail_at("chdir", folder);
+	load_plan(plan);
+	if ((plan->head.flags & (PLAN_FORK | PLAN_SUPERVISE | PLAN_CGROUP | PLAN_JAIL)) != PLAN_FORK)
+		wrong_plan();
+	if (chdir(request->folder))
+		fail_at("chdir", request->folder);
+}
+
+/* Returns in the process of the run; its supervisor and its attendant stay behind, and never come near the interpreter. */
+static void be_in_room(const struct request *request, struct plan *plan, int grouped)
+{
+	const int wanted = PLAN_FORK | PLAN_SUPERVISE | PLAN_JAIL;
+	const char *name = strrchr(request->folder, '/');
+	unsigned long long bytes, files;
+	char parent[4096];
+	struct room room = {.parent = parent, .dir = request->folder};
+
+	load_plan(plan);
+	if ((plan->head.flags & (wanted | PLAN_CGROUP)) != wanted || !name || name - request->folder >= (ptrdiff_t)sizeof parent ||
+	    sscanf(request->room, "%u %u %u %llu %llu", &room.uid, &room.gid, &room.proc, &bytes, &files) != 5)
+		wrong_plan();
+	snprintf(parent, sizeof parent, "%.*s", (int)(name - request->folder), request->folder);
+	room.disk_bytes = bytes;
+	room.disk_files = files;
+	if (grouped)
+		join_cgroup(FD_GROUP);
+	close_from(FD_GROUP);
+	enter_room(&room);
+	supervise(plan);
+}
+
+_Noreturn void live(const struct message *message, const struct request *request, PyObject *code)
+{
+	struct plan plan;
+
+	take_places(message);
+	if (*request->room)
+		be_in_room(request, &plan, message->count > FD_GROUP);
+	else
+		be_sibling(request, &plan);
 	PyOS_AfterFork_Child();
 	count_modules();
 	narrow(&plan);
 	/* What the end of the run will write to is copied now, while nobody waits. */
-	enter(PyBytes_FromStringAndSize(environment, message->text + message->length - environment));
+	enter(PyBytes_FromStringAndSize(request->environment, (Py_ssize_t)request->length));
 	rehearse();
 	report_ready();
 	enter(wait_at_gate());
 	report_started();
 	close(FD_STATUS);
-	run_script(code, path);
+	run_script(code, request->path);
 }

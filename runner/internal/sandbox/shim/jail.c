@@ -3,7 +3,7 @@
  * starts the runs: the jail's PID 1. What a run needs comes over the door, a SEQPACKET socket: see struct request. For
  * each request:
  *
- *   jail ---fork---> attendant: own user, pid, mount, ipc, uts and network namespace, own working folder
+ *   jail ---fork---> attendant: own user, pid, mount, ipc, uts and network namespace, own working folder (room.c)
  *                      '--fork---> PID 1 of the run's namespace: the supervisor; from there on as any other run
  *
  * The attendant waits, and with its end the status socket ends too: then all of the run is gone, as the kernel ends a
@@ -13,18 +13,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <linux/sched.h>
-#include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { FD_DOOR = 3, MOST_FDS = 6, MOST_TEXT = 64 * 1024, MOST_STRINGS = 512, AWAY = 32 };
@@ -35,7 +29,7 @@ struct request {
 	uint32_t arguments, variables;
 	uint64_t disk_bytes, disk_files;
 	uint32_t uid, gid, born, proc; /* born: in the cgroup; else the shim joins it. proc: mount one of its own */
-	uint32_t links, reserved;
+	uint32_t links, cell; /* cell: not a run, but what runs are forked from. It is in the namespaces of the jail */
 };
 
 static struct {
@@ -116,95 +110,34 @@ static void take_places(void)
 	close_from((unsigned int)fd_count);
 }
 
-static void put_text(const char *path, const char *text)
+/* A cell has the jail to itself, but for runs that are rooms further in. */
+static void stand(void)
 {
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	if (fd < 0 || write(fd, text, strlen(text)) != (ssize_t)strlen(text))
-		fail_at("write", path);
-	close(fd);
-}
-
-/* One user and one group, with the numbers that they have outside: a script that asks is told the same in every tier.
- * In the jail they are 0, and to map that is for CAP_SETFCAP, the one capability that the jail has. */
-static void map_ids(void)
-{
-	char line[64];
-
-	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* or the files were root's */
-	put_text("/proc/self/setgroups", "deny");
-	snprintf(line, sizeof line, "%u 0 1", message.head.gid);
-	put_text("/proc/self/gid_map", line);
-	snprintf(line, sizeof line, "%u 0 1", message.head.uid);
-	put_text("/proc/self/uid_map", line);
-	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-}
-
-/* Where the runner makes them for a run outside a jail: see LinksDir in ../sandbox.go. */
-static void make_links(void)
-{
-	char path[NAME_MAX + sizeof "mounts/"];
-
-	if (message.head.links && mkdir("mounts", 0700))
-		fail("links");
-	for (uint32_t i = 0; i < message.head.links; i++) {
-		int length = snprintf(path, sizeof path, "mounts/%s", links[2 * i]);
-
-		if (length >= (int)sizeof path || symlink(links[2 * i + 1], path))
-			fail("links");
-	}
-}
-
-static void make_folder(const char *parent, const char *dir)
-{
-	char options[96];
-
-	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL))
-		fail("mount_private");
-	snprintf(options, sizeof options, "size=%llu,nr_inodes=%llu,mode=0711", (unsigned long long)message.head.disk_bytes,
-		 (unsigned long long)message.head.disk_files + 2 + (message.head.links ? 1 + message.head.links : 0)); /* itself, and the working folder */
-	if (mount("tmpfs", parent, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options))
-		fail("mount_tmpfs");
-	if (mkdir(dir, 0700) || chdir(dir))
-		fail("working_folder");
-	make_links();
-}
-
-static _Noreturn void attend(pid_t first)
-{
-	for (int fd = 0; fd <= FD_CGROUP; fd++)
-		if (fd != FD_STATUS)
-			close(fd);
-	while (waitpid(first, NULL, 0) < 0 && errno == EINTR)
-		;
-	_exit(0);
+	if (chdir(strings[0]))
+		fail("chdir");
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) || setsid() < 0)
+		fail("pdeathsig");
+	report_born();
 }
 
 /* Returns in PID 1 of the run's own namespace. */
 static void enter(char ***arguments)
 {
-	pid_t first;
+	const struct request *r = &message.head;
 
 	signal(SIGCHLD, SIG_DFL);
 	take_places();
 	unpack(arguments);
-	if (fd_count > FD_CGROUP && !message.head.born)
-		join_cgroup();
-	if (unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET))
-		fail("unshare");
-	map_ids();
-	make_folder(strings[0], strings[1]);
-	first = fork();
-	if (first < 0)
-		fail("fork");
-	if (first)
-		attend(first);
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) || setsid() < 0)
-		fail("pdeathsig");
-	/* From within the namespace, or it would be the jail's: other runs of the skill are in that one. */
-	if (message.head.proc && mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
-		fail("mount_proc");
-	report_born();
+	if (fd_count > FD_CGROUP && !r->born)
+		join_cgroup(FD_CGROUP);
+	if (r->cell) {
+		stand();
+		return;
+	}
+	enter_room(&(struct room){
+		.parent = strings[0], .dir = strings[1], .disk_bytes = r->disk_bytes, .disk_files = r->disk_files,
+		.uid = r->uid, .gid = r->gid, .proc = r->proc, .links = r->links, .link_texts = links,
+	});
 }
 
 void jail(char ***arguments)

@@ -32,19 +32,6 @@ static void check_parent_death_signal(void)
 	}
 }
 
-/*
- * Only where the runner could not have us born there (spawn.go). It is done before anything else: what is used until then
- * is counted to the runner. Writing 0 means the writer, and takes longer than a birth: the kernel waits for all CPUs.
- */
-void join_cgroup(void)
-{
-	int procs = openat(FD_CGROUP, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-
-	if (procs < 0 || write(procs, "0", 1) != 1)
-		fail("cgroup");
-	close(procs);
-}
-
 int main(int argc, char **argv)
 {
 	struct plan plan;
@@ -57,7 +44,7 @@ int main(int argc, char **argv)
 		return EXIT_SHIM; /* not started by the runner: nobody to report to */
 	load_plan(&plan);
 	if (plan.head.flags & PLAN_CGROUP && !(plan.head.flags & PLAN_JAIL))
-		join_cgroup();
+		join_cgroup(FD_CGROUP);
 	close_from(FD_STATUS + 1);
 	reset_signals();
 	umask(077);

@@ -82,8 +82,17 @@ void confine(const struct plan *plan);
 void landlock_confine(const struct plan *plan);
 int landlock_scope_only(uint64_t scoped);
 
-/* shim.c, jail.c */
-void join_cgroup(void);
+/* room.c */
+struct room {
+	const char *parent, *dir; /* the working folder, and the one that it is made in: a mount of its own */
+	uint64_t disk_bytes, disk_files;
+	uint32_t uid, gid, proc, links; /* proc: mount one of its own */
+	char **link_texts;		/* of each link its name and where it leads */
+};
+void enter_room(const struct room *room); /* returns in PID 1 of the new namespace; our end is that of all in it */
+
+/* cgroup.c, jail.c */
+void join_cgroup(int folder);
 void jail(char ***arguments);
 
 /* supervise.c, descend.c */

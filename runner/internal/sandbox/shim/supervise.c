@@ -47,11 +47,13 @@ static int reap(struct watch *w)
 	return pid == 0 || errno != ECHILD;
 }
 
+enum { FOR_EVER = -1 };
+
 static int await(struct watch *w, long milliseconds)
 {
 	struct timespec limit = {0, milliseconds * 1000000};
 
-	return sigtimedwait(&w->signals, NULL, &limit);
+	return sigtimedwait(&w->signals, NULL, milliseconds == FOR_EVER ? NULL : &limit);
 }
 
 /*
@@ -86,11 +88,14 @@ static void sweep(struct watch *w)
 }
 
 /* Until the leader has ended, the runner says stop, or there are too many. The count is a poll and can be outrun for
- * 50 ms: the layer is named `watch` for that, a strict count needs a cgroup. */
+ * 50 ms: the layer is named `watch` for that, a strict count needs a cgroup. A run that may have one process has no need
+ * of it: the filter refuses fork. */
 static void watch_run(struct watch *w, const struct plan *plan)
 {
+	int counted = plan->head.processes > 1 || !(plan->head.flags & PLAN_SECCOMP);
+
 	for (;;) {
-		int number = await(w, 50);
+		int number = await(w, counted ? 50 : FOR_EVER);
 
 		reap(w);
 		if (w->leader_ended)
@@ -99,7 +104,7 @@ static void watch_run(struct watch *w, const struct plan *plan)
 			w->flags |= END_STOPPED;
 			return;
 		}
-		if (number < 0 && descendants(found, MAX_PIDS) > (int)plan->head.processes) {
+		if (counted && number < 0 && descendants(found, MAX_PIDS) > (int)plan->head.processes) {
 			w->flags |= END_CROWDED;
 			return;
 		}
