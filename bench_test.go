@@ -2,18 +2,17 @@ package xrayrunner_test
 
 import (
 	"bytes"
-	"context"
-	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,33 +20,46 @@ import (
 	"xrayrunner/manifests"
 )
 
-// benchRow is one line of scripts/bench. Ratio is to the bare start of the interpreter; 0 where that says nothing.
-type benchRow struct {
-	Name  string  `json:"name"`
+// benchReport is what scripts/bench prints and draws.
+type benchReport struct {
+	Machine string             `json:"machine"`
+	Ways    []benchResult      `json:"ways"`
+	GuardMS float64            `json:"guard_p50_ms"`
+	PSS     map[string]float64 `json:"pss_mib"`
+}
+
+// benchResult is one way alone, one call after the other, and with several clients at once.
+type benchResult struct {
+	Name  string        `json:"name"`
+	Alone benchFigures  `json:"alone"`
+	Load  []benchLoaded `json:"load"`
+}
+
+type benchFigures struct {
 	P50   float64 `json:"p50_ms"`
 	P95   float64 `json:"p95_ms"`
-	Ratio float64 `json:"ratio"`
+	P99   float64 `json:"p99_ms"`
+	Ratio float64 `json:"ratio"` // of p50 to that of the bare start
 }
 
-type benchReport struct {
-	Rows   []benchRow         `json:"rows"`
-	Memory map[string]float64 `json:"idle_rss_mib"`
-	Rates  []benchRate        `json:"runs_per_second"`
-}
-
-// benchRate is what came through in a second, at so many clients.
-type benchRate struct {
-	Clients          int     `json:"clients"`
-	Bare, Cold, Warm float64 // runs a second
-	Ratio            float64 `json:"warm_to_bare"`
+type benchLoaded struct {
+	Clients int `json:"clients"`
+	benchFigures
+	Rate  float64 `json:"runs_per_second"`
+	Times float64 `json:"times_bare"` // of the rate
+	CPU   float64 `json:"cpu_ms"`     // of a run: the script and all that is ours; 0 where it is not known
+	Other int     `json:"other_start"`
 }
 
 const trivial = "import json\nimport sys\n\nprint(json.dumps({\"keys\": len(json.load(sys.stdin))}))\n"
 
 const benchScript = `{"description":"counts","warm":%s,"input":{"type":"object","properties":{"a":{"type":"integer"}},"additionalProperties":false}}`
 
-// BenchmarkSpeed is scripts/bench: A and B are interleaved in one run, so that a busy machine slows both. It writes its
-// report to $XRAY_BENCH_OUT; $XRAY_BENCH_N is how often each is measured.
+// benchClients are how many call at once.
+var benchClients = []int{2, 4, 8, 16}
+
+// BenchmarkSpeed is scripts/bench. All ways take turns in one run, so that a busy machine slows all of them. It writes its
+// report to $XRAY_BENCH_OUT; $XRAY_BENCH_N is how often each is measured alone.
 func BenchmarkSpeed(b *testing.B) {
 	out := os.Getenv("XRAY_BENCH_OUT")
 	if out == "" {
@@ -57,22 +69,153 @@ func BenchmarkSpeed(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s := benchStack(b)
-	idle := map[string]float64{"runner": rss(b, s.runner), "api": rss(b, s.api)}
-	m := &measured{b: b, s: s, script: filepath.Join(s.dir, "skills", "trivial", "trivial.py")}
-	for range n + 5 { // the first five warm the page cache and are dropped
-		m.once()
+	lab := newBenchLab(b, n)
+	report := benchReport{Machine: machine(), PSS: lab.memory(), GuardMS: quantile(guardTimes(b), 0.5)}
+	alone := lab.alone(n)
+	loads := lab.loads(3)
+	for i, way := range lab.ways {
+		r := benchResult{Name: way.name, Alone: figures(alone[i]), Load: loads[i]}
+		r.Alone.Ratio = r.Alone.P50 / quantile(alone[0], 0.5)
+		report.Ways = append(report.Ways, r)
 	}
-	raw, err := json.Marshal(benchReport{Rows: m.rows(), Memory: idle, Rates: m.rates()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := os.WriteFile(out, raw, 0o644); err != nil {
+	raw, err := json.MarshalIndent(report, "", " ")
+	if err := errors.Join(err, os.WriteFile(out, raw, 0o644)); err != nil {
 		b.Fatal(err)
 	}
 }
 
-func benchStack(b *testing.B) *stack {
+// benchLab is what is compared: a bare interpreter, other sandboxes of this machine, and a runner in each tier, one of them
+// with an api.
+type benchLab struct {
+	b      *testing.B
+	script string
+	ways   []benchWay
+	stacks map[string]*stack
+	group  string   // cgroup of all that is measured, for its CPU time; "" where there is none
+	bare   *os.File // that of the programs that we start
+}
+
+func newBenchLab(b *testing.B, n int) *benchLab {
+	b.Helper()
+	lab := &benchLab{b: b, stacks: map[string]*stack{}}
+	lab.makeGroups()
+	for _, tier := range []string{"landlock", "namespaces"} {
+		lab.stacks[tier] = benchStack(b, tier)
+		lab.take("runner-"+tier, lab.stacks[tier].runner)
+	}
+	full := lab.stacks["namespaces"]
+	if err := full.startAPI(); err != nil {
+		b.Fatal(err)
+	}
+	lab.take("api", full.api)
+	openTrivial(b, full)
+	lab.script = filepath.Join(full.dir, "skills", "trivial", "trivial.py")
+	lab.ways = append([]benchWay{lab.program("bare python3 script.py", 1, "/usr/bin/python3", lab.script)}, lab.peers()...)
+	for _, tier := range []string{"landlock", "namespaces"} {
+		lab.ways = append(lab.ways, posts(lab.stacks[tier], "cold", tier), posts(lab.stacks[tier], "warm", tier))
+	}
+	lab.ways = append(lab.ways, restWay(full), mcpWay(full, agentTokens(b, full, n/10+500)))
+	return lab
+}
+
+// alone measures each way in turns. The first rounds fill caches and make the cells, and are dropped.
+func (lab *benchLab) alone(n int) [][]float64 {
+	const dropped = 8
+	out := make([][]float64, len(lab.ways))
+	for round := range n + dropped {
+		for i, way := range lab.ways {
+			if round%way.every != 0 {
+				continue
+			}
+			lab.quiet() // what a run leaves to be done after it is not the next one's
+			began := time.Now()
+			err := way.once()
+			took := time.Since(began)
+			if err != nil && (round >= dropped || !errors.Is(err, errOtherStart)) {
+				lab.b.Fatal(err)
+			}
+			if round >= dropped {
+				out[i] = append(out[i], ms(took))
+			}
+		}
+	}
+	return out
+}
+
+// loads measures each way at each number of clients, in turns, and so many times over.
+func (lab *benchLab) loads(rounds int) [][]benchLoaded {
+	out := make([][]benchLoaded, len(lab.ways))
+	for _, clients := range benchClients {
+		windows := make([][]window, len(lab.ways))
+		for range rounds {
+			for i, way := range lab.ways {
+				lab.quiet()
+				windows[i] = append(windows[i], lab.window(way, clients))
+			}
+		}
+		bare := merge(clients, windows[0])
+		for i := range lab.ways {
+			l := merge(clients, windows[i])
+			l.Ratio, l.Times = l.P50/bare.P50, l.Rate/bare.Rate
+			out[i] = append(out[i], l)
+		}
+	}
+	return out
+}
+
+// window is what came through in a moment, with so many clients.
+type window struct {
+	took  []float64
+	rate  float64
+	cpu   float64 // ms
+	other int
+}
+
+func (lab *benchLab) window(way benchWay, clients int) window {
+	const length = 1500 * time.Millisecond
+	var w window
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	cpu, began := lab.cpu(), time.Now()
+	for range clients {
+		all.Go(func() {
+			for time.Since(began) < length {
+				start := time.Now()
+				err := way.once()
+				took := ms(time.Since(start))
+				mu.Lock()
+				w.took = append(w.took, took)
+				if errors.Is(err, errOtherStart) {
+					w.other++
+				} else if err != nil {
+					lab.b.Error(err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	w.rate = float64(len(w.took)) / time.Since(began).Seconds()
+	w.cpu = (lab.cpu() - cpu) / float64(len(w.took))
+	return w
+}
+
+func merge(clients int, windows []window) benchLoaded {
+	var took, rates, cpus []float64
+	out := benchLoaded{Clients: clients}
+	for _, w := range windows {
+		took, rates, cpus = append(took, w.took...), append(rates, w.rate), append(cpus, w.cpu)
+		out.Other += w.other
+	}
+	out.benchFigures, out.Rate, out.CPU = figures(took), quantile(rates, 0.5), quantile(cpus, 0.5)
+	return out
+}
+
+func figures(v []float64) benchFigures {
+	return benchFigures{P50: quantile(v, 0.5), P95: quantile(v, 0.95), P99: quantile(v, 0.99)}
+}
+
+func benchStack(b *testing.B, tier string) *stack {
 	b.Helper()
 	s, err := newStack("")
 	if err != nil {
@@ -97,186 +240,23 @@ func benchStack(b *testing.B) *stack {
 	if text, err := exec.Command(filepath.Join(binaries, "manifestgen"), "build", "--skills", filepath.Join(s.dir, "skills"), "--out", manifest).CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, text)
 	}
-	if err := os.Chmod(manifest, 0o644); err != nil {
+	if err := errors.Join(os.Chmod(manifest, 0o644), s.startRunner("RUNNER_ISOLATION="+tier)); err != nil {
 		b.Fatal(err)
 	}
-	if err := s.startRunner("RUNNER_ISOLATION=landlock"); err != nil { // where warm starts are
-		b.Fatal(err)
-	}
-	if err := s.startAPI(); err != nil {
-		b.Fatal(err)
-	}
-	openTrivial(b, s)
 	return s
 }
 
 func openTrivial(b *testing.B, s *stack) {
 	b.Helper()
-	out, err := exec.Command("go", "run", "./scripts/mcpcall", "--url", s.url+"/mcp/operator", "--token-file", tokenFile(b, s, operatorToken),
+	path := filepath.Join(s.dir, "token")
+	if err := os.WriteFile(path, []byte(operatorToken), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	out, err := exec.Command("go", "run", "./scripts/mcpcall", "--url", s.url+"/mcp/operator", "--token-file", path,
 		"skills_publish", `{"name":"trivial"}`, "skills_agent_set", `{"name":"trivial","enabled":true}`,
 		"tool_config_set", `{"tool":"skill_load","enabled":true}`, "tool_config_set", `{"tool":"skill_run","enabled":true}`).CombinedOutput()
 	if err != nil {
 		b.Fatalf("%v: %s", err, out)
-	}
-}
-
-func tokenFile(b *testing.B, s *stack, token string) string {
-	b.Helper()
-	path := filepath.Join(s.dir, "token")
-	if err := os.WriteFile(path, []byte(token), 0o600); err != nil {
-		b.Fatal(err)
-	}
-	return path
-}
-
-// measured keeps what each round gave, in milliseconds.
-type measured struct {
-	b                        *testing.B
-	s                        *stack
-	script                   string
-	session                  string
-	n                        int
-	bare, cold, warm, rest   []float64
-	coldOverheads, overheads []float64 // less the run's own wall time
-}
-
-func (m *measured) once() {
-	input := `{"a":1}`
-	began := time.Now()
-	m.startBare()
-	took := time.Since(began)
-
-	cold, answer := m.post("cold.py", "cold")
-	coldWall := wall(m.b, answer)
-	start := "warm"
-	if m.n == 0 {
-		start = "cold"
-	}
-	warm, _ := m.post("trivial.py", start)
-
-	if m.n%12 == 0 {
-		_, made, err := m.s.rest(context.Background(), agentToken, "POST", "/v1/sessions", "")
-		if m.session = field(made, "id"); err != nil || m.session == "" {
-			m.b.Fatal(made, err)
-		}
-	}
-	body := fmt.Sprintf(`{"session":%q,"turn":"t%d","script":"trivial.py","input":%s}`, m.session, m.n%12/3, input)
-	began = time.Now()
-	_, answer, err := m.s.rest(context.Background(), agentToken, "POST", "/v1/skills/trivial/run", body)
-	rest := time.Since(began)
-	mustBeOK(m.b, answer, err)
-	if m.n++; m.n <= 5 {
-		return
-	}
-	m.bare, m.cold, m.rest = append(m.bare, ms(took)), append(m.cold, ms(cold)), append(m.rest, ms(rest))
-	m.warm = append(m.warm, ms(warm))
-	m.coldOverheads = append(m.coldOverheads, ms(cold)-coldWall)
-	m.overheads = append(m.overheads, ms(rest)-wall(m.b, answer))
-}
-
-// post runs a script through POST /run and insists on how it was started. The first start is cold and has a cell made
-// behind it; the next waits for that.
-func (m *measured) post(script, start string) (time.Duration, string) {
-	for {
-		began := time.Now()
-		_, answer, err := m.s.post(context.Background(), fmt.Sprintf(`{"session":"b%d","turn":"t","skill":"trivial","script":%q,"input":{"a":1}}`, began.UnixNano(), script))
-		took := time.Since(began)
-		mustBeOK(m.b, answer, err)
-		if strings.Contains(answer, `"start":"`+start+`"`) {
-			return took, answer
-		}
-		if m.n > 1 {
-			m.b.Fatalf("round %d of %s was not %s: %s", m.n, script, start, answer)
-		}
-	}
-}
-
-func mustBeOK(b *testing.B, answer string, err error) {
-	b.Helper()
-	if err != nil || field(answer, "outcome") != "ok" {
-		b.Fatal(answer, err)
-	}
-}
-
-func wall(b *testing.B, answer string) float64 {
-	var r struct {
-		Usage struct {
-			WallMS float64 `json:"wall_ms"`
-		} `json:"usage"`
-	}
-	if err := json.Unmarshal([]byte(answer), &r); err != nil {
-		b.Fatal(err)
-	}
-	return r.Usage.WallMS
-}
-
-func (m *measured) rows() []benchRow {
-	bare := quantile(m.bare, 0.5)
-	row := func(name string, v []float64, base float64) benchRow {
-		r := benchRow{Name: name, P50: quantile(v, 0.5), P95: quantile(v, 0.95)}
-		if base > 0 {
-			r.Ratio = r.P50 / base
-		}
-		return r
-	}
-	return []benchRow{
-		row("bare python3 script.py", m.bare, bare),
-		row("POST /run, cold, landlock", m.cold, bare),
-		row("POST /run, warm, landlock", m.warm, bare),
-		row("POST /run, cold, minus the run's wall time", m.coldOverheads, 0),
-		row("REST skill_run", m.rest, bare),
-		row("REST skill_run minus the run's wall time", m.overheads, 0),
-		row("guard alone", guardTimes(m.b), 0),
-	}
-}
-
-// rates measures each way to start at each number of clients in turns, three times, and takes the medians.
-func (m *measured) rates() []benchRate {
-	var out []benchRate
-	for _, clients := range []int{2, 4, 8} {
-		var bare, cold, warm []float64
-		for range 3 {
-			bare = append(bare, m.rate(clients, m.startBare))
-			cold = append(cold, m.rate(clients, func() { m.load("cold.py") }))
-			warm = append(warm, m.rate(clients, func() { m.load("trivial.py") }))
-		}
-		r := benchRate{Clients: clients, Bare: quantile(bare, 0.5), Cold: quantile(cold, 0.5), Warm: quantile(warm, 0.5)}
-		r.Ratio = r.Warm / r.Bare
-		out = append(out, r)
-	}
-	return out
-}
-
-// rate is how many calls of one are done in a second by so many clients.
-func (m *measured) rate(clients int, one func()) float64 {
-	const window = 2 * time.Second
-	var done atomic.Int64
-	var all sync.WaitGroup
-	began := time.Now()
-	for range clients {
-		all.Go(func() {
-			for time.Since(began) < window {
-				one()
-				done.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	return float64(done.Load()) / time.Since(began).Seconds()
-}
-
-func (m *measured) startBare() {
-	bare := exec.Command("/usr/bin/python3", m.script)
-	bare.Stdin = strings.NewReader(`{"a":1}`)
-	if out, err := bare.CombinedOutput(); err != nil {
-		m.b.Errorf("%v: %s", err, out)
-	}
-}
-
-func (m *measured) load(script string) {
-	body := fmt.Sprintf(`{"session":%q,"turn":"t","skill":"trivial","script":%q,"input":{"a":1}}`, rand.Text(), script)
-	if _, answer, err := m.s.post(context.Background(), body); err != nil || field(answer, "outcome") != "ok" {
-		m.b.Errorf("%v: %s", err, answer)
 	}
 }
 
@@ -303,27 +283,21 @@ func guardTimes(b *testing.B) []float64 {
 	return out
 }
 
+// quantile of no values is 0.
 func quantile(v []float64, q float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
 	s := slices.Sorted(slices.Values(v))
 	return s[min(len(s)-1, int(q*float64(len(s))))]
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-func rss(b *testing.B, p *process) float64 {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		b.Fatal(err)
-	}
-	for line := range strings.SplitSeq(string(raw), "\n") {
-		if kb, ok := strings.CutPrefix(line, "VmRSS:"); ok {
-			n, err := strconv.ParseFloat(strings.Fields(kb)[0], 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return n / 1024
-		}
-	}
-	b.Fatal("no VmRSS")
-	return 0
+func machine() string {
+	version, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	load, _ := os.ReadFile("/proc/loadavg")
+	python, _ := exec.Command("/usr/bin/python3", "--version").Output()
+	return fmt.Sprintf("%d CPUs, Linux %s, %s, load %s", runtime.NumCPU(), strings.TrimSpace(string(version)), strings.TrimSpace(string(python)),
+		strings.Join(strings.Fields(string(load))[:3], " "))
 }

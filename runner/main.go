@@ -20,7 +20,9 @@ const usage = `usage: runner serve|doctor|healthcheck|version
   doctor       say which layers are in force on this host, what is missing and what to do
                --attack          try to break out, with every attack there is
                --cost            measure what the sandbox costs here beside a bare start of the interpreter
-               --rounds N        how often --cost measures each way (default 100)
+               --neighbour       measure what runs feel of another that takes all it can get
+               --rounds N        how often --cost and --neighbour measure (default 100)
+               --warm            --attack from prepared interpreters, where a run would be
                --json            for programs
                --landlock-abi N  as if the kernel were older (2: Linux 6.1, 4: 6.8)
   healthcheck  ask the runner on RUNNER_LISTEN: exit 0 when it is ready
@@ -73,7 +75,9 @@ func failure(err error) int {
 func doctor(ctx context.Context, args []string) int {
 	flags := flag.NewFlagSet("doctor", flag.ContinueOnError)
 	flags.Usage = func() { fmt.Fprint(os.Stderr, usage) }
-	options, attack, cost := serve.DoctorOptions{}, flags.Bool("attack", false, ""), flags.Bool("cost", false, "")
+	options := serve.DoctorOptions{}
+	attack, cost, neighbour := flags.Bool("attack", false, ""), flags.Bool("cost", false, ""), flags.Bool("neighbour", false, "")
+	flags.BoolVar(&options.Warm, "warm", false, "")
 	flags.IntVar(&options.Rounds, "rounds", 100, "")
 	flags.BoolVar(&options.JSON, "json", false, "")
 	flags.IntVar(&options.LandlockABI, "landlock-abi", 0, "")
@@ -81,7 +85,7 @@ func doctor(ctx context.Context, args []string) int {
 		return 0
 	} else if err != nil {
 		return exitUsage
-	} else if flags.NArg() > 0 || *attack && *cost || options.Rounds < 1 {
+	} else if flags.NArg() > 0 || *attack && (*cost || *neighbour) || *cost && *neighbour || options.Warm && !*attack || options.Rounds < 1 {
 		fmt.Fprint(os.Stderr, usage)
 		return exitUsage
 	}
@@ -90,6 +94,8 @@ func doctor(ctx context.Context, args []string) int {
 	switch {
 	case *attack:
 		verdict, err = serve.Attack(ctx, os.Environ(), options, os.Stdout)
+	case *neighbour:
+		verdict, err = serve.Neighbour(ctx, os.Environ(), options, os.Stdout)
 	case *cost:
 		verdict, err = serve.Cost(ctx, os.Environ(), options, os.Stdout)
 	default:

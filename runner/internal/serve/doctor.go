@@ -51,8 +51,10 @@ type DoctorOptions struct {
 	JSON bool
 	// LandlockABI looks at this host as if its kernel had no more than this ABI (2: Linux 6.1, 4: 6.8). 0: as it is.
 	LandlockABI int
-	// Rounds is how often Cost measures each way, at least 1.
+	// Rounds is how often Cost and Neighbour measure, at least 1.
 	Rounds int
+	// Warm has Attack make its attempts by forks of a prepared interpreter, where a run would be one.
+	Warm bool
 }
 
 // Doctor says what is in force on this host, what is not and why, and what to do about it. It needs no running runner
@@ -90,6 +92,15 @@ func Attack(ctx context.Context, environ []string, options DoctorOptions, out io
 		return Refused, err
 	}
 	c := attack.Config{Box: host.box, Bare: bare, Dir: host.dir, Python: host.python}
+	if options.Warm {
+		c.Cells = func(root string) (*sandbox.Cells, error) {
+			box, _, coldness := withCells(host.cfg, root, host.box, memoryLimit(), slog.New(slog.DiscardHandler))
+			if cells, ok := box.(*sandbox.Cells); ok {
+				return cells, nil
+			}
+			return nil, errors.New(strings.Join(coldness, "; "))
+		}
+	}
 	if !options.JSON {
 		c.Each = func(r attack.Result) { attack.PrintResult(out, r) }
 	}
@@ -132,6 +143,33 @@ func Cost(ctx context.Context, environ []string, options DoctorOptions, out io.W
 		return Sound, writeJSON(out, report)
 	}
 	return Sound, report.Print(out)
+}
+
+// Neighbour measures what runs feel of others that take all they can get. The verdict is about these: Refused when one did
+// not end by its limit.
+func Neighbour(ctx context.Context, environ []string, options DoctorOptions, out io.Writer) (Verdict, error) {
+	host, err := hostFor(environ, options)
+	if err != nil {
+		return Refused, err
+	}
+	defer os.RemoveAll(host.jails)
+	dir, err := os.MkdirTemp(host.dir, "xray-doctor-")
+	if err != nil {
+		return Refused, err
+	}
+	defer os.RemoveAll(dir)
+	report, err := cost.Disturb(ctx, cost.Config{Box: host.box, Dir: dir, Python: host.python, Rounds: options.Rounds})
+	if err != nil {
+		return Refused, err
+	}
+	verdict := Sound
+	if !report.Right() {
+		verdict = Refused
+	}
+	if options.JSON {
+		return verdict, writeJSON(out, report)
+	}
+	return verdict, report.Print(out)
 }
 
 // host is where doctor runs scripts of its own.

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"xrayrunner/runner/internal/cost"
 )
 
 // doctor runs it as the test user and gives what it printed and its verdict.
@@ -107,12 +109,32 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// A fork of a cell has no namespaces of its own, so that runs in jails are never forks; and that is said.
+// Each bomb ends by its own limit while another run gets its answers.
+func TestNeighbour(t *testing.T) {
+	out, err := newPlace(t).command("neighbour").Output()
+	var r cost.Neighbours
+	if err := errors.Join(err, json.Unmarshal(out, &r)); err != nil {
+		t.Fatalf("%v in %s", err, out)
+	}
+	if len(r.Bombs) != 4 || !r.Right() {
+		t.Errorf("%s", out)
+	}
+	for _, bomb := range r.Bombs {
+		if bomb.Runs == 0 || bomb.Ratio <= 0 {
+			t.Errorf("%+v", bomb)
+		}
+	}
+	if (cost.Neighbours{Bombs: []cost.Bomb{{Name: "disk", Outcome: "exited"}}}).Right() {
+		t.Error("a bomb that was held to nothing is right")
+	}
+}
+
+// That there are no warm starts is said; in either tier there are some.
 func TestDoctorSaysCold(t *testing.T) {
 	p := newPlace(t)
 	for _, c := range []struct{ env, tier, want string }{
 		{"RUNNER_ISOLATION=landlock", "landlock", ""},
-		{"RUNNER_ISOLATION=auto", "namespaces", "a fork would lack a layer that is in force here, namespaces"},
+		{"RUNNER_ISOLATION=auto", "namespaces", ""},
 		{"RUNNER_WARM=off", "", "RUNNER_WARM=off"},
 	} {
 		t.Run(c.env, func(t *testing.T) {

@@ -38,6 +38,8 @@ func TestMain(m *testing.M) {
 		fmt.Fprintf(os.Stderr, "verdict %s", verdict)
 	case "cost":
 		_, err = serve.Cost(context.Background(), environ(), serve.DoctorOptions{JSON: true, Rounds: 3}, os.Stdout)
+	case "neighbour":
+		_, err = serve.Neighbour(context.Background(), environ(), serve.DoctorOptions{JSON: true, Rounds: 1}, os.Stdout)
 	case "healthcheck":
 		err = serve.Healthcheck(context.Background(), environ(), os.Stdout)
 	default:

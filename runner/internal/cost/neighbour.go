@@ -1,0 +1,158 @@
+package cost
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"xrayrunner/manifests"
+	"xrayrunner/runner/internal/execute"
+	"xrayrunner/runner/internal/sandbox"
+)
+
+// Bomb is one way to take what belongs to others, and what came of it.
+type Bomb struct {
+	Name    string  `json:"name"`
+	Outcome string  `json:"outcome"` // how its runs ended; several when they ended differently
+	Right   bool    `json:"right"`
+	Runs    int     `json:"runs"`
+	Quiet   float64 `json:"quiet_p95_ms"` // of the neighbour without it
+	Beside  float64 `json:"beside_p95_ms"`
+	Ratio   float64 `json:"ratio"`
+}
+
+// Neighbours is what runs beside each bomb felt.
+type Neighbours struct {
+	Layers []string `json:"layers"`
+	Rounds int      `json:"rounds"`
+	Bombs  []Bomb   `json:"bombs"`
+}
+
+// Right: every bomb ended as it must, and runs go on as before.
+func (n Neighbours) Right() bool {
+	return !slices.ContainsFunc(n.Bombs, func(b Bomb) bool { return !b.Right })
+}
+
+// bombs end by themselves when they are held to nothing: who asks for this on a host without limits gets it back.
+var bombs = []struct {
+	name, text string
+	processes  int
+	want       []string
+}{
+	{"memory", "held = []\nfor _ in range(4096):\n    held.append(bytearray(1 << 20))\n", 1, []string{"MemoryError", string(sandbox.MemoryLimit)}},
+	{"forks", "import os, time\nuntil = time.monotonic() + 5\nwhile time.monotonic() < until:\n    try:\n        os.fork()\n    except OSError:\n        pass\n", several,
+		[]string{string(sandbox.ProcessLimit)}},
+	{"disk", "for name in range(4096):\n    with open(str(name), 'wb') as f:\n        f.write(bytes(1 << 20))\n", 1, []string{string(sandbox.DiskLimit)}},
+	{"inodes", "for name in range(1 << 20):\n    open(str(name), 'w').close()\n", 1, []string{string(sandbox.DiskLimit)}},
+}
+
+// block is how many runs of the neighbour are measured before it is quiet, or not, again.
+const block = 20
+
+// Disturb measures a neighbour that starts one run after the other, in turns alone and beside each bomb, which is started
+// again whenever it has ended. An error means that the neighbour did not get its answer.
+func Disturb(ctx context.Context, cfg Config) (Neighbours, error) {
+	path := filepath.Join(cfg.Dir, "skill", "count.py")
+	err := errors.Join(os.Mkdir(filepath.Join(cfg.Dir, Runs), 0o711), os.Mkdir(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(script), 0o644))
+	if err != nil {
+		return Neighbours{}, err
+	}
+	out := Neighbours{Layers: cfg.Box.Posture().Names(), Rounds: cfg.Rounds}
+	for _, b := range bombs {
+		bomb := filepath.Join(cfg.Dir, "skill", b.name+".py")
+		if err := os.WriteFile(bomb, []byte(b.text), 0o644); err != nil {
+			return out, err
+		}
+		measured := Bomb{Name: b.name}
+		var quiet, beside []time.Duration
+		var ends []string
+		for len(beside) < cfg.Rounds {
+			if quiet, err = neighbour(ctx, cfg, path, quiet); err != nil {
+				return out, err
+			}
+			exploding, stop := context.WithCancel(ctx)
+			done := make(chan []string, 1)
+			go func() { done <- explode(exploding, cfg, bomb, b.processes) }()
+			beside, err = neighbour(ctx, cfg, path, beside)
+			stop()
+			if ends = append(ends, <-done...); err != nil {
+				return out, fmt.Errorf("beside %s: %w", b.name, err)
+			}
+		}
+		measured.Runs, measured.Quiet, measured.Beside = len(ends), ms(at(quiet, 95)), ms(at(beside, 95))
+		measured.Ratio = measured.Beside / measured.Quiet
+		measured.Right = len(ends) > 0 && !slices.ContainsFunc(ends, func(end string) bool { return !slices.Contains(b.want, end) })
+		measured.Outcome = strings.Join(slices.Compact(slices.Sorted(slices.Values(ends))), ", ")
+		out.Bombs = append(out.Bombs, measured)
+	}
+	return out, nil
+}
+
+func neighbour(ctx context.Context, cfg Config, path string, took []time.Duration) ([]time.Duration, error) {
+	for range block {
+		begin := time.Now()
+		out, err := boxed(ctx, cfg, path, 1, nil)
+		if err != nil || string(out) != answer {
+			return took, fmt.Errorf("the neighbour answered %q: %w", out, err)
+		}
+		took = append(took, time.Since(begin))
+	}
+	return took, nil
+}
+
+// explode runs a bomb again and again until ctx ends, and gives how each run ended. The last is not cut short: how it ends
+// by itself is what is asked.
+func explode(ctx context.Context, cfg Config, path string, processes int) []string {
+	var ends []string
+	for ctx.Err() == nil {
+		exit, err := tryBomb(cfg, path, processes)
+		end := string(exit.Cause)
+		switch {
+		case err != nil:
+			end = err.Error()
+		case exit.Cause == sandbox.Exited && strings.Contains(string(exit.Stderr), "MemoryError"):
+			end = "MemoryError"
+		}
+		ends = append(ends, end)
+	}
+	return ends
+}
+
+func tryBomb(cfg Config, path string, processes int) (sandbox.Exit, error) {
+	dir, err := os.MkdirTemp(filepath.Join(cfg.Dir, Runs), "run-")
+	if err != nil {
+		return sandbox.Exit{}, err
+	}
+	declared := manifests.DefaultLimits()
+	declared.Processes = processes
+	exit, err := cfg.Box.Run(context.Background(), sandbox.Spec{
+		Argv: []string{cfg.Python, "-E", "-s", "-B", path}, Env: execute.Environment(dir), Dir: dir, Stdin: []byte(input),
+		Readable: []string{filepath.Dir(path)}, Limits: execute.Limits(declared, sandbox.Python),
+	})
+	return exit, errors.Join(err, os.RemoveAll(dir))
+}
+
+// Print writes a table for people.
+func (n Neighbours) Print(out io.Writer) error {
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "BESIDE\tRUNS\tENDED BY\tNEIGHBOUR P95 MS\tQUIET\tRATIO")
+	for _, b := range n.Bombs {
+		wrong := ""
+		if !b.Right {
+			wrong = " (WRONG)"
+		}
+		fmt.Fprintf(table, "%s\t%d\t%s%s\t%.1f\t%.1f\t%.2f\n", b.Name, b.Runs, b.Outcome, wrong, b.Beside, b.Quiet, b.Ratio)
+	}
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\n%d runs of the neighbour in each; layers %v\n", n.Rounds, n.Layers)
+	return err
+}
