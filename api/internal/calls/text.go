@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"unicode"
 
 	"xrayrunner/manifests"
 )
@@ -73,7 +74,8 @@ func AvailableSkills(skills []Summary) string {
 var xmlEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "'", "&apos;")
 
 // Visible replaces characters that people cannot see or that reorder what they see (control characters but TAB and
-// LF, bidirectional controls, zero-width and tag characters) by \u escapes. In JSON text the escape means the same.
+// LF, all of the category format, separators of lines, variation selectors, fillers) by \u escapes. In JSON text the escape
+// means the same.
 func Visible(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -90,14 +92,14 @@ func Visible(s string) string {
 	return b.String()
 }
 
+// hidden goes by Unicode's own tables: two paths that differ in one such character look the same, and a text can be written
+// in nothing else (CVE-2021-42574).
 func hidden(r rune) bool {
 	switch {
 	case r == '\t' || r == '\n':
 		return false
-	case r < 0x20, r >= 0x7f && r <= 0x9f, // C0, DEL, C1
-		r >= 0x200b && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x2060 && r <= 0x2069, r == 0x061c, r == 0xfeff, // zero width, bidi (CVE-2021-42574)
-		r >= 0xe0000 && r <= 0xe007f: // tags
-		return true
+	case r < 0x7f:
+		return r < 0x20
 	}
-	return false
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Co, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point) || r == 0x2800 // a braille cell without dots
 }

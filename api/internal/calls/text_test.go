@@ -18,9 +18,13 @@ func TestVisible(t *testing.T) {
 		{"plain\ttext\nand é 漢 🙂", "plain\ttext\nand é 漢 🙂"},
 		{"a\rb", `a\u000db`}, {"\x00", `\u0000`}, {"\x1b[31m", `\u001b[31m`}, {"\x1f ", `\u001f `},
 		{"~\x7f", `~\u007f`}, {"\u0080\u009f\u00a0", "\\u0080\\u009f\u00a0"},
-		{"\u202e", `\u202e`}, {"\u202a\u202f", "\\u202a\u202f"}, {"\u2066\u2069", `\u2066\u2069`}, {"\u206a", "\u206a"}, {"\u061c\u061b", "\\u061c\u061b"},
+		{"\u202e", `\u202e`}, {"\u202a\u202f", "\\u202a\u202f"}, {"\u2066\u2069", `\u2066\u2069`}, {"\u2065\u206a\u206f\u2070", "\\u2065\\u206a\\u206f\u2070"}, {"\u061c\u061b", "\\u061c\u061b"},
 		{"\u200a\u200b\u200f\u2010", "\u200a\\u200b\\u200f\u2010"}, {"\ufeff", `\ufeff`},
-		{"\U000e0041", `\udb40\udc41`}, {"\U000e007f\U000e0100", "\\udb40\\udc7f\U000e0100"},
+		{"\U000e0041", `\udb40\udc41`}, {"\U000e007f\U000e0100", `\udb40\udc7f\udb40\udd00`},
+		// What is not seen and is not a control: a soft hyphen, separators, a joiner, selectors, fillers, and their neighbours.
+		{"\u00ac\u00ad\u00ae", "\u00ac\\u00ad\u00ae"}, {"\u2027\u2028\u2029", "\u2027\\u2028\\u2029"}, {"e\u0301\u034f", "e\u0301\\u034f"}, {"\u180e", `\u180e`},
+		{"a\ufe00\ufe0f\ufe10", "a\\ufe00\\ufe0f\ufe10"}, {"\u115f\u1160\u3164\uffa0", `\u115f\u1160\u3164\uffa0`}, {"\u27ff\u2800\u2801", "\u27ff\\u2800\u2801"},
+		{"\ufff9\ufffb\ufffd", "\\ufff9\\ufffb\ufffd"}, {"\ue000", `\ue000`}, {"\U0001d173", `\ud834\udd73`},
 	} {
 		if got := calls.Visible(c.in); got != c.want {
 			t.Errorf("Visible(%+q) = %+q, want %+q", c.in, got, c.want)
