@@ -78,8 +78,9 @@ func TestMounts(t *testing.T) {
 		"namespaces": {open(t), float64(enoent), float64(enoent), float64(erofs)},
 	} {
 		own, other := mounted(t)
+		work := t.TempDir() // one for all runs, as a runner has it: what keeps their jails apart is what they are granted
 		try := func(readable, writable []string) (map[string]any, sandbox.Exit) {
-			s := spec(t, t.TempDir(), strings.ReplaceAll(grope, "OTHER", `"`+other+`"`))
+			s := spec(t, work, strings.ReplaceAll(grope, "OTHER", `"`+other+`"`))
 			s.Readable, s.Writable, s.Links = readable, writable, []sandbox.Link{{Name: "own", To: own}}
 			exit := run(t, c.box, s)
 			var got map[string]any
@@ -88,8 +89,10 @@ func TestMounts(t *testing.T) {
 			}
 			return got, exit
 		}
-		if exit := run(t, c.box, neighbour(t, other)); string(exit.Stdout) != "theirs\n" {
-			t.Errorf("%s: the neighbour has read %q; %s", tier, exit.Stdout, exit.Stderr)
+		for _, writes := range []bool{false, true} { // before and beside our own: a jail of the one must not be the other's
+			if exit := run(t, c.box, neighbour(t, work, other, writes)); string(exit.Stdout) != "theirs\n" {
+				t.Errorf("%s: the neighbour has read %q; %s", tier, exit.Stdout, exit.Stderr)
+			}
 		}
 		outside := map[string]any{"link out": c.hidden, "up and over": c.hidden, "other: see": c.seen, "other: list": c.hidden, "other: read": c.hidden,
 			"other: make": c.hidden, "run": float64(eacces)}
@@ -118,10 +121,13 @@ func TestMounts(t *testing.T) {
 }
 
 // neighbour is a run of the skill that has the other folder.
-func neighbour(t *testing.T, folder string) sandbox.Spec {
-	s := spec(t, t.TempDir(), "print(open('mounts/own/file').read())")
+func neighbour(t *testing.T, work, folder string, writes bool) sandbox.Spec {
+	s := spec(t, work, "print(open('mounts/own/file').read())")
 	s.Env = nil // as an external skill's may be: the links come after it
-	s.Writable, s.Links = []string{folder}, []sandbox.Link{{Name: "own", To: folder}}
+	s.Readable, s.Links = []string{folder}, []sandbox.Link{{Name: "own", To: folder}}
+	if writes {
+		s.Readable, s.Writable = nil, s.Readable
+	}
 	return s
 }
 
