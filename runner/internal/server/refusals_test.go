@@ -17,6 +17,7 @@ import (
 
 	"xrayrunner/guard"
 	"xrayrunner/manifests"
+	"xrayrunner/runner/internal/mounts"
 	"xrayrunner/runner/internal/sandbox"
 	"xrayrunner/runner/internal/server"
 	"xrayrunner/runner/protocol"
@@ -149,6 +150,26 @@ func TestApprovalIsGivenBack(t *testing.T) {
 	close(gate)
 	f.served(<-done)
 	f.served(f.run(t.Context(), body))
+}
+
+// TestNotMounted: a skill whose folder is not given, or only for reading where it must write, does not run at all, not even dry:
+// it would do something else than was reviewed.
+func TestNotMounted(t *testing.T) {
+	f := start(t, 1, 1, func(s *server.Server, _ *http.Server) { s.MaxClass = manifests.Mutating })
+	for _, c := range []struct {
+		given mounts.Table
+		want  guard.Code
+	}{
+		{mounts.Table{"cache": {Path: "/srv/cache", Writable: true}}, guard.ApprovalRequired}, // the next thing that it lacks
+		{mounts.Table{"cache": {Path: "/srv/cache"}}, guard.NotMounted},
+		{mounts.Table{"other": {Path: "/srv/cache", Writable: true}}, guard.NotMounted},
+		{nil, guard.NotMounted},
+	} {
+		f.server.Executor.Mounts = c.given
+		f.refused(f.run(t.Context(), f.request("mutating", "run.py", "{}")), c.want)
+	}
+	f.refused(f.run(t.Context(), f.request("mutating", "run.py", `{"dry":true}`)), guard.NotMounted)
+	f.served(f.run(t.Context(), f.request("one", "run.py", "{}")))
 }
 
 func TestEnvelopePointer(t *testing.T) {
