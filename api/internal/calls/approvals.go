@@ -118,7 +118,7 @@ func asked(p *protocol.Problem, a store.Approval) {
 	switch {
 	case p.Code != guard.ApprovalRequired:
 	case a.ID == "":
-		p.Detail += "; no request was made, because as many as may wait for one session wait already. Go on with one of those by its approval_id"
+		p.Detail += "; no request was made, because as many as may wait for one session, or for one token, wait already. Go on with one of those by its approval_id"
 	default:
 		p.ApprovalID = a.ID
 		p.Detail += fmt.Sprintf("; %d of %d have approved. %s", len(a.ApprovedBy()), a.Wanted, goOn(a))

@@ -2,6 +2,7 @@ package calls_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -204,5 +205,52 @@ func TestDecidedTooLate(t *testing.T) {
 	r.Clock.Pass(calls.DefaultApprovalLife)
 	if _, err := r.Store.Decide(t.Context(), apitest.Operator, ended, true, ""); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("ended, then approved: %v", err)
+	}
+}
+
+// TestTokenPilesUp: sessions are for the asking, so what waits for one token is bounded too, and another token's are not hidden.
+func TestTokenPilesUp(t *testing.T) {
+	r := apitest.New(t)
+	r.Open()
+	r.Agent.Mode = store.ModeMutating
+	other := r.Caller("rest")
+	if _, err := r.Store.CreateToken(t.Context(), apitest.Operator, "other-agent", store.RoleAgent, store.ModeMutating); err != nil {
+		t.Fatal(err)
+	}
+	other.Token.Name = "other-agent"
+	ask := func(c calls.Caller, s store.Session, n int) string {
+		t.Helper()
+		a, err := r.Calls.Run(t.Context(), c, s, apitest.Writes, apitest.Script, fmt.Appendf(nil, `{"n":%d}`, n))
+		if err != nil || a.Refused == nil || a.Refused.Code != guard.ApprovalRequired {
+			t.Fatalf("%+v, %v", a.Refused, err)
+		}
+		return a.Refused.ApprovalID
+	}
+	made := 0
+	for range 25 {
+		s := r.Session()
+		for n := range 3 {
+			if ask(r.Caller("rest"), s, n) != "" {
+				made++
+			}
+		}
+	}
+	if made != 50 {
+		t.Errorf("%d requests of one token wait, want 50", made)
+	}
+	s, err := r.Calls.NewSession(t.Context(), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ask(other, s, 1) == "" {
+		t.Error("the flood of one token keeps another from asking")
+	}
+	list, more, err := r.Store.Approvals(t.Context(), false)
+	if err != nil || len(list) != 51 || more {
+		t.Errorf("listed %d, more %v, %v", len(list), more, err)
+	}
+	r.Clock.Pass(calls.DefaultApprovalLife) // those that have ended wait no more
+	if ask(r.Caller("rest"), r.Session(), 1) == "" {
+		t.Error("what has ended is counted")
 	}
 }

@@ -15,12 +15,19 @@ import (
 func approvals(ctx context.Context, c *call) error {
 	switch len(c.args) {
 	case 0:
-		var list struct{ Approvals []operate.ApprovalView }
+		var list struct {
+			Approvals []operate.ApprovalView
+			More      bool
+		}
 		done, err := c.ask(ctx, "approvals_list", map[string]string{"all": flagText(c.options.given["all"])}, &list)
 		if done || err != nil {
 			return err
 		}
-		return approvalTable(c.Out, list.Approvals)
+		if err := approvalTable(c.Out, list.Approvals); err != nil || !list.More {
+			return err
+		}
+		_, err = fmt.Fprintln(c.Out, "There are more, which are older: decide on some of these first.")
+		return err
 	case 1:
 		var v operate.ApprovalView
 		done, err := c.ask(ctx, "approvals_get", map[string]string{"id": c.args[0]}, &v)

@@ -83,13 +83,17 @@ func (d *Desk) now() time.Time {
 }
 
 func (d *Desk) approvals(ctx context.Context, _ store.Actor, a Args) (any, *protocol.Problem, error) {
-	all, err := d.Store.Approvals(ctx, a.flag("all"))
+	all, more, err := d.Store.Approvals(ctx, a.flag("all"))
 	views := []ApprovalView{}
 	for _, one := range all {
 		v, verr := d.view(ctx, one)
 		views, err = append(views, v), errors.Join(err, verr)
 	}
-	return map[string]any{"approvals": views}, nil, err
+	answer := map[string]any{"approvals": views}
+	if more {
+		answer["more"] = true // older ones, which are not shown
+	}
+	return answer, nil, err
 }
 
 func (d *Desk) approval(ctx context.Context, _ store.Actor, a Args) (any, *protocol.Problem, error) {

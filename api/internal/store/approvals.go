@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"xrayrunner/manifests"
+	"xrayrunner/runner/protocol"
 )
 
 // The states of a request. Whether it has ended by time is not a state: Approval.Expires says it.
@@ -21,7 +22,12 @@ const (
 )
 
 // maxPending is how many requests of one session may wait (spec section 8): a flood would hide the one that matters.
-const maxPending = 3
+// Sessions are for the asking, so what waits for one token is bounded too, well below what a list shows.
+const (
+	maxPending        = 3
+	maxPendingOfToken = 50
+	maxListed         = 200
+)
 
 // Approval is one request and what operators said to it.
 type Approval struct {
@@ -74,18 +80,24 @@ func (db *DB) request(ctx context.Context, t *tx, c Call, r Request) (Approval, 
 	if !errors.Is(err, ErrNotFound) {
 		return a, err
 	}
-	var waiting int
-	if err := t.QueryRowContext(ctx, `SELECT count(*) FROM approvals WHERE session = ? AND status = 'pending' AND expires > ?`, c.Session, stamp).Scan(&waiting); err != nil {
-		return a, err
-	}
-	if waiting >= maxPending {
-		return Approval{}, nil
+	full, err := crowded(ctx, t, c, now)
+	if full || err != nil {
+		return Approval{}, err
 	}
 	a = Approval{ID: uuid.NewString(), Session: c.Session, Token: c.Token, Skill: c.Skill, Script: c.Script, Class: r.Class, Input: string(c.Input),
 		Binding: r.Binding, Wanted: r.Class.Operators(), Status: Pending, Created: now, Expires: now.Add(r.Life)}
 	_, err = t.ExecContext(ctx, `INSERT INTO approvals (id, session, token, skill, script, class, input, binding, wanted, created, expires) VALUES (?,?,?,?,?,?,?,?,?,?,?)`,
 		a.ID, a.Session, a.Token, a.Skill, a.Script, string(a.Class), a.Input, a.Binding, a.Wanted, stamp, a.Expires.Format(timeForm))
 	return a, err
+}
+
+// crowded reports whether as many requests wait as may wait. By created, which has an index: none lives longer than that.
+func crowded(ctx context.Context, t *tx, c Call, now time.Time) (bool, error) {
+	var session, token int
+	err := t.QueryRowContext(ctx, `SELECT coalesce(sum(CASE WHEN session = ? THEN 1 ELSE 0 END), 0), count(*) FROM approvals
+		WHERE token = ? AND status = 'pending' AND expires > ? AND created > ?`,
+		c.Session, c.Token, now.Format(timeForm), now.Add(-protocol.MaxApproval-time.Minute).Format(timeForm)).Scan(&session, &token)
+	return session >= maxPending || token >= maxPendingOfToken, err
 }
 
 const approvalColumns = `id, session, token, skill, script, class, input, binding, wanted, status, run, created, expires`
@@ -135,31 +147,34 @@ func (db *DB) Approval(ctx context.Context, id string) (Approval, error) {
 	return approval(ctx, db.read, `id = ?`, id)
 }
 
-// Approvals lists requests, the newest first: those that can still be decided or used, or the last 200 of all.
-func (db *DB) Approvals(ctx context.Context, all bool) ([]Approval, error) {
+// Approvals lists at most 200 requests, the newest first: those that can still be decided or used, or all. more says that
+// there are others.
+func (db *DB) Approvals(ctx context.Context, all bool) (out []Approval, more bool, err error) {
 	_, now := db.stamp()
-	rows, err := db.read.QueryContext(ctx, `SELECT `+approvalColumns+` FROM approvals WHERE ? OR (status IN ('pending', 'approved') AND expires > ?) ORDER BY created DESC, id LIMIT 200`, all, now)
+	rows, err := db.read.QueryContext(ctx, `SELECT `+approvalColumns+` FROM approvals WHERE ? OR (status IN ('pending', 'approved') AND expires > ?) ORDER BY created DESC, id LIMIT ?`, all, now, maxListed+1)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer rows.Close()
-	var out []Approval
 	for rows.Next() {
 		a, err := scanApproval(rows)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		out = append(out, a)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, err
+		return nil, false, err
+	}
+	if more = len(out) > maxListed; more {
+		out = out[:maxListed]
 	}
 	for i := range out {
 		if out[i].Decisions, err = decisions(ctx, db.read, out[i].ID); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return out, nil
+	return out, more, nil
 }
 
 // Decide takes an operator's word on a request, in one transaction: who may decide, whether it is open and whether he has
