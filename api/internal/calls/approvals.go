@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"xrayrunner/api/internal/store"
@@ -86,8 +87,7 @@ func (s *Service) judgeState(a store.Approval, p store.Procedure, skill *manifes
 	case a.Status == store.Used:
 		return guard.ApprovalUsed, "the approval has been used and is good for one run; call again without approval_id to ask for another"
 	case a.Status == store.Denied:
-		last := a.Decisions[len(a.Decisions)-1]
-		return guard.ApprovalDenied, "operator " + last.Operator + " has refused it (" + Visible(last.Reason) + "); do not retry, tell the user"
+		return guard.ApprovalDenied, refusedBy(a) + "; do not retry, tell the user"
 	case !s.now().Before(a.Expires):
 		return guard.ApprovalExpired, "the approval ended at " + a.Expires.UTC().Format(time.RFC3339) + "; call again without approval_id to ask for another"
 	case a.Status != store.Approved:
@@ -96,6 +96,14 @@ func (s *Service) judgeState(a store.Approval, p store.Procedure, skill *manifes
 		return "", ""
 	}
 	return s.procedure(p, a, skill)
+}
+
+func refusedBy(a store.Approval) string {
+	i := slices.IndexFunc(a.Decisions, func(d store.Decision) bool { return !d.Approve })
+	if i < 0 {
+		return "the token that asked for it was revoked"
+	}
+	return "operator " + a.Decisions[i].Operator + " has refused it (" + Visible(a.Decisions[i].Reason) + ")"
 }
 
 // procedure checks what the runner will check again with its own keys.

@@ -3,6 +3,7 @@ package calls_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -86,32 +87,133 @@ func TestApprovalLife(t *testing.T) {
 	r.Closed()
 }
 
-// TestWait ends with the decision, and not before.
-func TestWait(t *testing.T) {
-	r := apitest.New(t)
-	r.Open()
-	r.Agent.Mode = store.ModeMutating
-	s := r.Session()
-	run := func(by calls.Approving) calls.Answer {
-		a, err := r.Calls.RunApproved(t.Context(), r.Caller("rest"), s, apitest.Writes, apitest.Script, []byte(`{}`), by)
+// waiter is an agent whose token may change things, with a request that waits.
+type waiter struct {
+	*apitest.Rig
+	id  string
+	run func(calls.Approving) *protocol.Problem
+}
+
+func newWaiter(t *testing.T) *waiter {
+	t.Helper()
+	w := &waiter{Rig: apitest.New(t)}
+	w.Open()
+	w.mode(store.ModeMutating)
+	w.Agent.Mode = store.ModeMutating
+	s := w.Session()
+	w.run = func(by calls.Approving) *protocol.Problem {
+		a, err := w.Calls.RunApproved(t.Context(), w.Caller("rest"), s, apitest.Writes, apitest.Script, []byte(`{}`), by)
 		if err != nil {
 			t.Error(err)
 		}
-		return a
+		return a.Refused
 	}
-	id := run(calls.Approving{}).Refused.ApprovalID
-	done := make(chan calls.Answer, 1)
-	go func() { done <- run(calls.Approving{ID: id, WaitSeconds: calls.MaxWait}) }()
+	if p := w.run(calls.Approving{}); p == nil || p.ApprovalID == "" {
+		t.Fatalf("%+v", p)
+	} else {
+		w.id = p.ApprovalID
+	}
+	return w
+}
+
+func (w *waiter) mode(m store.Mode) {
+	w.T.Helper()
+	if err := w.Store.PutToken(w.T.Context(), w.Agent.Name, store.RoleAgent, m, apitest.AgentToken); err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+// waits makes a call that waits, and gives its answer when it has one.
+func (w *waiter) waits() chan *protocol.Problem {
+	w.T.Helper()
+	done := make(chan *protocol.Problem, 1)
+	go func() { done <- w.run(calls.Approving{ID: w.id, WaitSeconds: calls.MaxWait}) }()
 	select {
-	case a := <-done:
-		t.Fatalf("did not wait: %+v", a.Refused)
+	case p := <-done:
+		w.T.Fatalf("did not wait: %+v", p)
 	case <-time.After(500 * time.Millisecond):
 	}
-	if _, err := r.Store.Decide(t.Context(), apitest.Operator, id, true, ""); err != nil {
+	return done
+}
+
+func (w *waiter) decide(operator, id string, approve bool) error {
+	_, err := w.Store.Decide(w.T.Context(), store.Actor{Token: operator, Role: store.RoleOperator}, id, approve, "")
+	return err
+}
+
+// TestWait ends with the decision, and not before.
+func TestWait(t *testing.T) {
+	w := newWaiter(t)
+	done := w.waits()
+	if err := w.decide("operator", w.id, true); err != nil {
 		t.Fatal(err)
 	}
-	if a := <-done; a.Refused != nil {
-		t.Errorf("approved: %+v", a.Refused)
+	if p := <-done; p != nil {
+		t.Errorf("approved: %+v", p)
+	}
+}
+
+// TestTakenBack: until it is used, anybody who may decide can refuse what was approved, also who has approved it.
+func TestTakenBack(t *testing.T) {
+	for _, by := range []string{"operator", "other"} {
+		w := newWaiter(t)
+		if err := w.decide("operator", w.id, true); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.decide("operator", w.id, true); !errors.Is(err, store.ErrTwice) {
+			t.Errorf("approved twice: %v", err)
+		}
+		if err := w.decide(w.Agent.Name, w.id, false); !errors.Is(err, store.ErrOwn) {
+			t.Errorf("his own: %v", err)
+		}
+		if err := w.decide(by, w.id, false); err != nil {
+			t.Fatalf("%s: %v", by, err)
+		}
+		p := w.run(calls.Approving{ID: w.id})
+		if p == nil || p.Code != guard.ApprovalDenied || !strings.Contains(p.Detail, "operator "+by+" has refused it") {
+			t.Errorf("taken back by %s: %+v", by, p)
+		}
+		for _, approve := range []bool{true, false} {
+			if err := w.decide(by, w.id, approve); !errors.Is(err, store.ErrTwice) {
+				t.Errorf("%s again: %v", by, err)
+			}
+		}
+	}
+	w := newWaiter(t)
+	if err := w.decide("operator", w.id, true); err != nil {
+		t.Fatal(err)
+	}
+	if p := w.run(calls.Approving{ID: w.id}); p != nil {
+		t.Fatalf("%+v", p)
+	}
+	if err := w.decide("other", w.id, false); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("used, then refused: %v", err)
+	}
+}
+
+// TestRevokedOperator: with a token goes what it has approved and asked for, and nothing else.
+func TestRevokedOperator(t *testing.T) {
+	for revoked, want := range map[string]guard.Code{"thief": guard.ApprovalDenied, "bystander": "", "agent": guard.ApprovalDenied} {
+		w := newWaiter(t)
+		for _, name := range []string{"thief", "bystander"} {
+			if _, err := w.Store.CreateToken(t.Context(), apitest.Operator, name, store.RoleOperator, store.ModeReadOnly); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := w.decide("thief", w.id, true); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Store.RevokeToken(t.Context(), apitest.Operator, revoked); err != nil {
+			t.Fatal(err)
+		}
+		p := w.run(calls.Approving{ID: w.id}) // also by somebody who has the name anew
+		if (p == nil) != (want == "") || p != nil && (p.Code != want || !strings.Contains(p.Detail, "was revoked")) {
+			t.Errorf("%s: %+v, want %q", revoked, p, want)
+		}
+		got, err := w.Store.Approval(t.Context(), w.id)
+		if err != nil || (got.Status == store.Used) != (want == "") || (len(got.ApprovedBy()) == 0) != (revoked == "thief") {
+			t.Errorf("%s: %+v, %v", revoked, got, err)
+		}
 	}
 }
 

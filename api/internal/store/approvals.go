@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -178,7 +179,8 @@ func (db *DB) Approvals(ctx context.Context, all bool) (out []Approval, more boo
 }
 
 // Decide takes an operator's word on a request, in one transaction: who may decide, whether it is open and whether he has
-// decided before are read where the word is written. ErrOwn, ErrClosed and ErrTwice say why not.
+// decided before are read where the word is written. ErrOwn, ErrClosed and ErrTwice say why not. A refusal is taken until the
+// approval is used, also from somebody who has approved: then it stands in place of his approval.
 func (db *DB) Decide(ctx context.Context, who Actor, id string, approve bool, reason string) (Approval, error) {
 	var a Approval
 	tool := "approvals_deny"
@@ -190,13 +192,14 @@ func (db *DB) Decide(ctx context.Context, who Actor, id string, approve bool, re
 			return err
 		}
 		now, stamp := db.stamp()
-		if err := a.open(who.Token, now); err != nil {
+		if err := a.open(who.Token, approve, now); err != nil {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `INSERT INTO decisions (approval, operator, approve, reason, time) VALUES (?,?,?,?,?)`, id, who.Token, approve, Storable(reason), stamp); err != nil {
+		if _, err := t.ExecContext(ctx, `INSERT INTO decisions (approval, operator, approve, reason, time) VALUES (?,?,?,?,?)
+			ON CONFLICT (approval, operator) DO UPDATE SET approve = excluded.approve, reason = excluded.reason, time = excluded.time`, id, who.Token, approve, Storable(reason), stamp); err != nil {
 			return err
 		}
-		a.Decisions = append(a.Decisions, Decision{Operator: who.Token, Approve: approve, Reason: Storable(reason), Time: now})
+		a.Decisions = append(slices.DeleteFunc(a.Decisions, func(d Decision) bool { return d.Operator == who.Token }), Decision{Operator: who.Token, Approve: approve, Reason: Storable(reason), Time: now})
 		switch {
 		case !approve:
 			a.Status = Denied
@@ -212,19 +215,34 @@ func (db *DB) Decide(ctx context.Context, who Actor, id string, approve bool, re
 	return a, err
 }
 
-func (a Approval) open(operator string, now time.Time) error {
+func (a Approval) open(operator string, approve bool, now time.Time) error {
 	for _, d := range a.Decisions {
-		if d.Operator == operator {
+		if d.Operator == operator && (approve || !d.Approve) {
 			return ErrTwice
 		}
 	}
 	switch {
 	case a.Token == operator:
 		return ErrOwn
-	case a.Status != Pending || !now.Before(a.Expires):
+	case a.Status != Pending && (approve || a.Status != Approved), !now.Before(a.Expires):
 		return ErrClosed
 	}
 	return nil
+}
+
+// tokenRevoked is what stands in the place of an approval whose operator's token has ended.
+const tokenRevoked = "the token that approved it was revoked"
+
+// disown takes back what a token that ends has approved, and ends what it has asked for: whoever revokes a token that was
+// stolen means what the thief has done with it, too. What was used stays as it was.
+func (db *DB) disown(ctx context.Context, t *tx, token string) error {
+	_, stamp := db.stamp()
+	return all(ctx, t, []statement{
+		{`UPDATE decisions SET approve = ?, reason = ?, time = ? WHERE operator = ? AND approve AND approval IN (SELECT id FROM approvals WHERE status IN ('pending', 'approved'))`,
+			[]any{false, tokenRevoked, stamp, token}},
+		{`UPDATE approvals SET status = 'denied' WHERE status IN ('pending', 'approved') AND (token = ? OR id IN (SELECT approval FROM decisions WHERE operator = ? AND NOT approve))`,
+			[]any{token, token}},
+	})
 }
 
 // useApproval marks it used by a call. It fails when it is not approved: the judge has said that it is.

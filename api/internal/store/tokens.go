@@ -137,10 +137,13 @@ func (db *DB) Tokens(ctx context.Context) ([]Token, error) {
 	return out, rows.Err()
 }
 
-// RevokeToken ends the valid token of that name.
+// RevokeToken ends the valid token of that name, and with it what it has approved and asked for and what was not used yet.
 func (db *DB) RevokeToken(ctx context.Context, who Actor, name string) error {
 	return db.operator(ctx, who, "tokens_revoke", "", func(t *tx) (any, error) {
-		return map[string]any{"name": name}, oneRow(t.ExecContext(ctx, `UPDATE tokens SET revoked = ? WHERE name = ? AND NOT revoked`, true, name))
+		if err := oneRow(t.ExecContext(ctx, `UPDATE tokens SET revoked = ? WHERE name = ? AND NOT revoked`, true, name)); err != nil {
+			return nil, err
+		}
+		return map[string]any{"name": name}, db.disown(ctx, t, name)
 	})
 }
 
