@@ -41,9 +41,27 @@ func (a Approving) Wrong() *protocol.Problem {
 	return nil
 }
 
+// maxWaiting is how many calls of one token wait at once; each looks into the store. One more does not wait.
+const maxWaiting = 8
+
 // await waits until the request is decided, has ended, or the time is up. What it saw decides nothing: the call is judged
-// afterwards, in the store's transaction.
-func (s *Service) await(ctx context.Context, c Caller, sess store.Session, a Approving) {
+// afterwards, in the store's transaction. The caller was let in before the wait, so it gives what he may do after it.
+func (s *Service) await(ctx context.Context, c Caller, sess store.Session, a Approving) (store.Mode, error) {
+	if a.WaitSeconds == 0 {
+		return c.Token.Mode, nil
+	}
+	if s.waits.addBelow(c.Token.Name, maxWaiting) {
+		defer s.waits.add(c.Token.Name, -1)
+		s.look(ctx, c, sess, a)
+	}
+	now, err := s.Store.TokenMode(ctx, c.Token.Name, c.Token.Role)
+	if err == nil && now.Ceiling().Rank() > c.Token.Mode.Ceiling().Rank() {
+		now = c.Token.Mode
+	}
+	return now, err
+}
+
+func (s *Service) look(ctx context.Context, c Caller, sess store.Session, a Approving) {
 	end := time.Now().Add(time.Duration(a.WaitSeconds) * time.Second)
 	for time.Now().Before(end) {
 		got, err := s.Store.Approval(ctx, a.ID)

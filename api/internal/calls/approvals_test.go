@@ -153,6 +153,58 @@ func TestWait(t *testing.T) {
 	}
 }
 
+// TestWaitGivesNothing that was taken away while the call waited.
+func TestWaitGivesNothing(t *testing.T) {
+	for name, c := range map[string]struct {
+		take func(*waiter) error
+		want guard.Code
+	}{
+		"the token's mode": {func(w *waiter) error { w.mode(store.ModeReadOnly); return w.decide("operator", w.id, true) }, guard.ClassNotAllowed},
+		"the token":        {func(w *waiter) error { return w.Store.RevokeToken(t.Context(), apitest.Operator, w.Agent.Name) }, protocol.Unauthorized},
+	} {
+		w := newWaiter(t)
+		done := w.waits()
+		if err := c.take(w); err != nil {
+			t.Fatal(err)
+		}
+		if p := <-done; p == nil || p.Code != c.want {
+			t.Errorf("%s: %+v, want %s", name, p, c.want)
+		}
+		if n := len(w.Runner.Seen()); n != 0 {
+			t.Errorf("%s: %d runs", name, n)
+		}
+	}
+}
+
+// TestWaitsAreFew: each wait looks into the store, so one token has eight at once; the next is answered at once.
+func TestWaitsAreFew(t *testing.T) {
+	w := newWaiter(t)
+	var all []chan *protocol.Problem
+	for range 8 {
+		all = append(all, w.waits())
+	}
+	began := time.Now()
+	if p := w.run(calls.Approving{ID: w.id, WaitSeconds: calls.MaxWait}); p == nil || p.Code != guard.ApprovalPending || time.Since(began) > 10*time.Second {
+		t.Errorf("one more: %+v after %v", p, time.Since(began))
+	}
+	if err := w.decide("operator", w.id, false); err != nil {
+		t.Fatal(err)
+	}
+	for _, done := range all {
+		if p := <-done; p == nil || p.Code != guard.ApprovalDenied {
+			t.Errorf("%+v", p)
+		}
+	}
+	w.id = w.run(calls.Approving{}).ApprovalID
+	done := w.waits() // those that have ended make place
+	if err := w.decide("operator", w.id, true); err != nil {
+		t.Fatal(err)
+	}
+	if p := <-done; p != nil {
+		t.Errorf("%+v", p)
+	}
+}
+
 // TestTakenBack: until it is used, anybody who may decide can refuse what was approved, also who has approved it.
 func TestTakenBack(t *testing.T) {
 	for _, by := range []string{"operator", "other"} {

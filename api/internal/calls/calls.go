@@ -43,7 +43,8 @@ type Service struct {
 	SOPKeys      sop.Keys         // whose signed procedures count; none: nothing dangerous runs
 	ApprovalLife time.Duration    // of a request; 0: DefaultApprovalLife
 
-	busy  inFlight
+	busy  inFlight // runs by session
+	waits inFlight // for a decision, by token
 	space places
 }
 
@@ -133,7 +134,14 @@ func (s *Service) RunApproved(ctx context.Context, c Caller, sess store.Session,
 	call := s.call(c, sess, guard.ToolRun)
 	call.Skill, call.Script, call.Input, call.Counts, call.Approval = skill, script, input, true, by.ID
 	s.space.look(ctx, s.Runner, s.now())
-	s.await(ctx, c, sess, by)
+	mode, err := s.await(ctx, c, sess, by)
+	if errors.Is(err, store.ErrNotFound) {
+		return s.Refuse(ctx, c, sess, guard.ToolRun, protocol.NewProblem(protocol.Unauthorized, "this token was revoked while the call waited"))
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	call.Mode = mode
 	var timeoutMS int
 	var approval *protocol.Approval
 	var folder string

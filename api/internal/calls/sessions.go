@@ -18,7 +18,7 @@ const (
 	turnQuiet = 60 * time.Second
 )
 
-// inFlight counts runs that have not ended, by session: while one runs there is no quiet.
+// inFlight counts what has not ended: runs by session, since while one runs there is no quiet, and waits by token.
 type inFlight struct {
 	mu sync.Mutex
 	n  map[string]int
@@ -33,6 +33,20 @@ func (f *inFlight) add(session string, d int) {
 	if f.n[session] += d; f.n[session] == 0 {
 		delete(f.n, session)
 	}
+}
+
+// addBelow adds one unless there are most already.
+func (f *inFlight) addBelow(key string, most int) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.n == nil {
+		f.n = map[string]int{}
+	}
+	if f.n[key] >= most {
+		return false
+	}
+	f.n[key]++
+	return true
 }
 
 func (f *inFlight) any(session string) bool {

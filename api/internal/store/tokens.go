@@ -117,6 +117,16 @@ func (db *DB) Authenticate(ctx context.Context, secret string) (Token, bool, err
 	return t, true, nil
 }
 
+// TokenMode is the permission mode of the valid token of that name and role; ErrNotFound when there is none any more.
+func (db *DB) TokenMode(ctx context.Context, name string, role Role) (Mode, error) {
+	var m Mode
+	err := db.read.QueryRowContext(ctx, `SELECT mode FROM tokens WHERE name = ? AND role = ? AND NOT revoked`, name, role).Scan(&m)
+	if errors.Is(err, sql.ErrNoRows) {
+		return m, fmt.Errorf("token %s: %w", name, ErrNotFound)
+	}
+	return m, err
+}
+
 // Tokens lists all tokens, the oldest first.
 func (db *DB) Tokens(ctx context.Context) ([]Token, error) {
 	rows, err := db.read.QueryContext(ctx, `SELECT name, role, mode, created, revoked FROM tokens ORDER BY created, name`)
