@@ -93,7 +93,7 @@ var All = []Operation{
 		{Name: "all", Kind: Boolean, Text: "also those that are over; the last 200"}}},
 	{Name: "approvals_get", Method: "GET", Path: "/v1/approvals/{id}", Reads: true, Text: "Show one request.", Args: []Arg{requestID}},
 	{Name: "approvals_approve", Method: "POST", Path: "/v1/approvals/{id}/approve", Text: "Approve a request, for one run of exactly this. Never your own; a dangerous one needs two operators and a signed procedure.", Args: []Arg{requestID, reason}},
-	{Name: "approvals_deny", Method: "POST", Path: "/v1/approvals/{id}/deny", Text: "Refuse a request. One refusal is enough.", Args: []Arg{requestID, reason}},
+	{Name: "approvals_deny", Method: "POST", Path: "/v1/approvals/{id}/deny", Text: "Refuse a request, or take back what was approved and is not yet used. One refusal is enough.", Args: []Arg{requestID, reason}},
 	{Name: "sop_list", Method: "GET", Path: "/v1/procedures", Reads: true, Text: "List the signed procedures and whether each holds now."},
 	{Name: "sop_put", Method: "PUT", Path: "/v1/procedures", Text: "Store a signed procedure in place of the one for the same script. It must hold now; the runner checks it again with its own keys.", Args: []Arg{
 		{Name: "document", Required: true, Text: "the document, to the byte as it was signed", Max: 8 << 10}, {Name: "signature", Required: true, Text: "its detached signature in base64", Max: 2 << 10}}},
