@@ -8,7 +8,7 @@ import (
 
 const (
 	maxDescription      = 1024     // characters; official skills exceed it, so it is only a warning
-	maxFrontmatterBytes = 64 << 10 // far above any real one
+	maxFrontmatterBytes = 16 << 10 // far above any real one; 60 KB of brackets take the library 50 ms
 )
 
 // ParseSkillMD reads a SKILL.md: YAML frontmatter between two lines "---", then Markdown (agentskills.io;

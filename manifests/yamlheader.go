@@ -1,9 +1,13 @@
 package manifests
 
 import (
+	"errors"
 	"fmt"
+	"io"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -24,6 +28,10 @@ const maxYAMLDepth = 32
 // parseHeader returns nil after an Error finding.
 func (r *report) parseHeader(text string) *header {
 	doc, err := parseYAML(text)
+	if errors.Is(err, errSecond) {
+		r.second(text)
+		return nil
+	}
 	if err != nil {
 		r.explainYAML(text, err)
 		return nil
@@ -52,7 +60,30 @@ func parseYAML(text string) (doc *yaml.Node, err error) {
 		}
 	}()
 	doc = &yaml.Node{}
-	return doc, yaml.Unmarshal([]byte(text), doc)
+	d := yaml.NewDecoder(strings.NewReader(text))
+	if err := d.Decode(doc); err != nil {
+		return doc, ignoreEOF(err) // nothing in it
+	}
+	if err := d.Decode(&yaml.Node{}); !errors.Is(err, io.EOF) {
+		return nil, errSecond
+	}
+	return doc, nil
+}
+
+// errSecond: Unmarshal would give the first document and drop what follows without a word.
+var errSecond = errors.New("a second document")
+
+// second names the line that ends the first document.
+func (r *report) second(text string) {
+	line := slices.IndexFunc(strings.Split(text, "\n"), func(l string) bool { return strings.HasPrefix(l, "...") || strings.HasPrefix(l, "---") })
+	r.add(Error, line+1+headerOffset, 1, "remove this line, or what stands below it", "what stands below this line is a second document, and would not be read")
+}
+
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
 }
 
 // sound refuses what a plain header has no use for, at any depth: duplicate keys, keys that are not
@@ -91,6 +122,12 @@ func (h *header) sound(n *yaml.Node, depth int) bool {
 // gives only the line, and often the one after the fault.
 func (r *report) explainYAML(text string, err error) {
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
+	if i := strings.IndexFunc(text, refusedControl); i >= 0 { // for which the library gives no line
+		before := text[:i]
+		r.add(Error, strings.Count(before, "\n")+1+headerOffset, utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])+1, "remove it",
+			"the frontmatter is not valid YAML: %s", message)
+		return
+	}
 	reported := 1
 	if rest, ok := strings.CutPrefix(message, "line "); ok {
 		if number, tail, ok := strings.Cut(rest, ": "); ok {

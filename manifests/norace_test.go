@@ -1,0 +1,5 @@
+//go:build !race
+
+package manifests_test
+
+const slower = 1
