@@ -42,6 +42,9 @@ var (
 // emptySchema is that of a skill without one: an object with nothing in it.
 const emptySchema = `{"type":"object","properties":{},"additionalProperties":false}`
 
+// maxEnvAllow bounds the variables of one skill: each bad name is looked up in the file and told.
+const maxEnvAllow = 64
+
 // ParseExternal reads a skill.json strictly; a byte-order mark and CRLF are accepted. folder is for the findings. The result
 // is nil when it cannot be used; then one of the findings is an Error.
 func ParseExternal(folder string, raw []byte) (*ExternalManifest, []Finding) {
@@ -108,6 +111,10 @@ func (r *xrayReport) manifest(source externalSource) *ExternalManifest {
 	m.Script.Limits = r.externalLimits(source)
 	if err := m.Script.checkDryRun(m.Skill.Class, NetworkNone); err != nil {
 		r.at(Error, "/dry_run", cureDryRun, "%s", err)
+	}
+	if len(source.EnvAllow) > maxEnvAllow {
+		r.at(Error, "/env_allow", "name only what the program reads", "env_allow names %d variables, at most %d", len(source.EnvAllow), maxEnvAllow)
+		source.EnvAllow = nil
 	}
 	for i, name := range source.EnvAllow {
 		if !variableName.MatchString(name) {

@@ -1,6 +1,7 @@
 package external_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -82,11 +83,30 @@ var faults = []fault{
 	{name: "skill.json is a link", files: map[string]string{"skill.json": "->/etc/hosts"}, want: "not a plain file", line: 0},
 	{name: "skill.json is a folder", files: map[string]string{"skill.json/x": ""}, want: "not a plain file", line: 0},
 	{name: "a set-user-id bit", files: manifest(""), make: func(d string) error { return os.Chmod(d+"/run.sh", 0o755|os.ModeSetuid) }, want: "set-user-id", line: 0},
-	{name: "a huge skill.json", files: map[string]string{"skill.json": "{}"}, make: func(d string) error { return os.Truncate(d+"/skill.json", 1<<30) }, want: "more than 1048576 bytes", line: 0},
+	{name: "a huge skill.json", files: map[string]string{"skill.json": "{}"}, make: func(d string) error { return os.Truncate(d+"/skill.json", 1<<30) }, want: "more than 131072 bytes", line: 0},
 	{name: "a huge file", files: with(manifest(""), "data", ""), make: func(d string) error { return os.Truncate(d+"/data", 1<<40) }, want: "more than 16 MiB", line: 0},
 	{name: "deep brackets", files: map[string]string{"skill.json": strings.Repeat("[", 100_000)}, want: "deep", line: 1},
+	{name: "a megabyte", files: manifest(",\n  \"category\": \"" + strings.Repeat("x", 1<<20) + "\""), want: "more than 131072 bytes", line: 0},
+	{name: "a key without end", files: manifest(",\n" + strings.TrimSuffix(strings.Repeat("  \"timeout_second\": 1,\n", 4_000), ",\n")), want: "is there twice", line: 7},
+	{name: "keys without end", files: manifest(",\n" + many(4_000, "  \"k%d\": 1", ",\n")), want: "k0", line: 6},
+	{name: "a schema of deep parts", files: manifest(",\n  \"schema\": " + strings.Repeat(`{"properties":{"a":`, 5_000) + "{}" + strings.Repeat("}}", 5_000)), want: "exceeded max depth", line: 6},
+	{name: "a schema in itself", files: manifest(",\n  \"schema\": {\"$ref\": \"#\"}"), want: "leads back to itself", line: 6},
+	{name: "a schema of many parts", files: manifest(",\n  \"schema\": {\"properties\": {" + many(4_000, `"k%d": {"type": "string"}`, ",") + "}}"), want: "at most 65536 are allowed", line: 6},
+	{name: "a number without end", files: manifest(",\n  \"timeout_seconds\": 1" + strings.Repeat("0", 100_000)), want: "at most 4300 are allowed", line: 6},
+	{name: "an exponent without end", files: manifest(",\n  \"timeout_seconds\": 1e999999999"), want: "the exponent of a number is over 400", line: 6},
+	{name: "a text without end", files: manifest(",\n  \"category\": \"" + strings.Repeat("x", 100_000) + "\""), want: "longer than 64 bytes", line: 6},
+	{name: "variables without end", files: manifest(",\n  \"env_allow\": [" + many(8_000, `"A=%d"`, ",") + "]"), want: "env_allow names 8000 variables", line: 6},
+	{name: "mounts without end", files: manifest(",\n  \"mounts\": [" + many(3_000, `{"name":"a%d","mode":"ro"}`, ",") + "]"), want: "more than 8 mounts", line: 6},
 	{name: "too many files", files: manifest(""), make: manyFiles, want: "more than 512 files", line: 0},
 	{name: "folders without end", files: with(manifest(""), strings.Repeat("d/", 30)+"x", ""), want: "inside each other", line: 0},
+}
+
+func many(n int, form, between string) string {
+	var all []string
+	for i := range n {
+		all = append(all, fmt.Sprintf(form, i))
+	}
+	return strings.Join(all, between)
 }
 
 func manyFiles(d string) error {

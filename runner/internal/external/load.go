@@ -23,7 +23,7 @@ import (
 const (
 	maxDepth    = 16
 	maxFolders  = 4096
-	maxManifest = 1 << 20 // bytes of a skill.json
+	maxManifest = 128 << 10 // bytes of a skill.json: its schema may have half of them. A megabyte takes 30 to read
 	maxSkills   = 256
 )
 
