@@ -33,6 +33,8 @@ type Attack struct {
 
 	// Open says why this attack is known to succeed: it is listed in SECURITY.md and does not count.
 	Open string
+	// Summed: held by the layer watch or by cgroup. Where neither is in force, which doctor says, it is known to be open.
+	Summed bool
 }
 
 // ID is the name that the matrix and the tests use.

@@ -109,6 +109,9 @@ func (c *campaign) attack(ctx context.Context, a Attack) (Result, error) {
 	}
 	r.Seen, r.Harm = tried.seen, strings.Join(tried.harm, "; ")
 	through := a.through(tried)
+	if a.Summed && !c.sums() {
+		a.Open = "nothing adds up what several processes use on this host: the layers watch and cgroup are missing"
+	}
 	if c.Bare == nil {
 		r.Verdict = a.verdict(through, true)
 		return r, nil
@@ -126,6 +129,10 @@ func (c *campaign) attack(ctx context.Context, a Attack) (Result, error) {
 	}
 	r.Verdict = a.verdict(through, a.through(control))
 	return r, nil
+}
+
+func (c *campaign) sums() bool {
+	return slices.ContainsFunc(c.Box.Posture().Layers, func(l sandbox.Layer) bool { return l.InForce && (l.Name == "watch" || l.Name == "cgroup") })
 }
 
 func (a Attack) verdict(through, control bool) Verdict {

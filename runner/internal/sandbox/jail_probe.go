@@ -32,7 +32,7 @@ func (p *prober) tryNamespaces(control facts, force *inForce, posture *Posture) 
 		detail = "fresh_proc"
 	}
 	if posture.add(layerSpaces, detail, reason) {
-		force.jailed, posture.Tier = true, TierNamespaces
+		force.jailed, force.noProc, posture.Tier = true, force.landlock.fs == 0, TierNamespaces
 		return
 	}
 	if p.jails != nil {
@@ -88,7 +88,7 @@ func (p *prober) tryJail(control facts, all inForce, freshProc bool) why {
 	if reason := seen.expect("proc_self", 2); freshProc && reason != (why{}) {
 		return reason
 	}
-	all.jailed = true
+	all.jailed, all.noProc = true, all.landlock.fs == 0
 	_, err = p.attempt(all)
 	return because(err)
 }

@@ -21,6 +21,7 @@ const (
 	planJail      = 1 << 5
 	planCell      = 1 << 6
 	planFork      = 1 << 7
+	planNoProc    = 1 << 8
 )
 
 // plan is everything that the shim needs beside argv, environment and working folder, which come by exec.
@@ -79,6 +80,7 @@ type inForce struct {
 	landlock rights // zero without Landlock
 	system   []grant
 	jailed   bool              // the run is in namespaces of its own
+	noProc   bool              // and sees no /proc, because there is no Landlock to keep it from that
 	joins    bool              // the shim enters the run's cgroup, see cgroups.joins
 	one      []unix.SockFilter // nil without seccomp: for runs with one process
 	many     []unix.SockFilter // and with several
@@ -100,6 +102,9 @@ func (f inForce) planFor(spec Spec) (plan, error) {
 	}
 	if f.jailed {
 		p.flags |= planSupervise | planJail
+		if f.noProc {
+			p.flags |= planNoProc
+		}
 		p.rlimits = append(p.rlimits, rlimit{unix.RLIMIT_NPROC, uint64(spec.Limits.tasks())}) // counted in its own user namespace
 	}
 	if f.joins {

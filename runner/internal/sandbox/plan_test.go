@@ -47,7 +47,7 @@ func TestPlanFlags(t *testing.T) {
 	}
 	want := map[string]int{
 		"OOM": planOOM, "LANDLOCK": planLandlock, "SECCOMP": planSeccomp, "SUPERVISE": planSupervise,
-		"CGROUP": planCgroup, "JAIL": planJail, "CELL": planCell, "FORK": planFork,
+		"CGROUP": planCgroup, "JAIL": planJail, "CELL": planCell, "FORK": planFork, "NO_PROC": planNoProc,
 	}
 	if diff := cmp.Diff(want, bits); diff != "" {
 		t.Errorf("-plan.go +shim.h:\n%s", diff)

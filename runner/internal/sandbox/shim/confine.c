@@ -8,7 +8,9 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -86,6 +88,15 @@ static void fill_in_own_number(struct sock_filter *filters, uint32_t count)
 	}
 }
 
+/* In a mount namespace of its own, as its supervisor needs /proc. */
+static void hide_proc(void)
+{
+	if (unshare(CLONE_NEWNS) || mount("none", "/proc", "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4k,nr_inodes=2"))
+		fail("hide_proc");
+	if (access("/proc/self", F_OK) != -1 || errno != ENOENT)
+		not_in_force("proc");
+}
+
 /* In a jail the run has all capabilities over its own namespaces until here: they made its folder. */
 static void drop_capabilities(void)
 {
@@ -138,6 +149,8 @@ void confine(const struct plan *plan)
 	become_oom_victim(plan);
 	limit_resources(plan);
 	no_new_privs();
+	if (plan->head.flags & PLAN_NO_PROC)
+		hide_proc();
 	if (plan->head.flags & PLAN_JAIL)
 		drop_capabilities();
 	if (plan->head.flags & PLAN_LANDLOCK)

@@ -63,7 +63,8 @@ static void make_folder(const struct room *room)
 		 (unsigned long long)room->disk_files + 2 + (room->links ? 1 + room->links : 0)); /* itself, and the working folder */
 	if (mount("tmpfs", room->parent, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options))
 		fail("mount_tmpfs");
-	if (mkdir(room->dir, 0700) || chdir(room->dir))
+	/* A mount of its own, so that it cannot be moved away from below itself. */
+	if (mkdir(room->dir, 0700) || mount(room->dir, room->dir, NULL, MS_BIND, NULL) || chdir(room->dir))
 		fail("working_folder");
 	make_links(room);
 }

@@ -31,7 +31,8 @@ enum {
 	PLAN_JAIL = 1 << 5,
 	PLAN_CELL = 1 << 6, /* its filter answers EACCES to socket(2), not EPERM: see ../cell/run.c */
 	PLAN_FORK = 1 << 7, /* of a cell: no execve follows */
-	PLAN_KNOWN = PLAN_OOM | PLAN_LANDLOCK | PLAN_SECCOMP | PLAN_SUPERVISE | PLAN_CGROUP | PLAN_JAIL | PLAN_CELL | PLAN_FORK,
+	PLAN_NO_PROC = 1 << 8, /* in a jail: where no Landlock keeps it from /proc */
+	PLAN_KNOWN = PLAN_OOM | PLAN_LANDLOCK | PLAN_SECCOMP | PLAN_SUPERVISE | PLAN_CGROUP | PLAN_JAIL | PLAN_CELL | PLAN_FORK | PLAN_NO_PROC,
 };
 
 /* The plan: header, rlimits, filters, then paths. Little-endian, every part a multiple of 8 bytes. plan.go writes it. */
