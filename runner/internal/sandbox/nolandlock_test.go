@@ -13,7 +13,7 @@ def attempt(f, *a):
 here = os.getcwd()
 print(attempt(os.listdir, "/proc"), attempt(open, "/proc/self/status"), attempt(os.rename, here, here + "2"))
 `
-	const held = "done No such file or directory Device or resource busy\n"
+	const held = "Permission denied Permission denied Device or resource busy\n"
 	for name, noProc := range map[string]bool{"held": true, "control": false} {
 		t.Run(name, func(t *testing.T) {
 			cold := jailed(t)

@@ -91,9 +91,9 @@ static void fill_in_own_number(struct sock_filter *filters, uint32_t count)
 /* In a mount namespace of its own, as its supervisor needs /proc. */
 static void hide_proc(void)
 {
-	if (unshare(CLONE_NEWNS) || mount("none", "/proc", "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4k,nr_inodes=2"))
+	if (unshare(CLONE_NEWNS) || mount("none", "/proc", "tmpfs", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC, "size=4k,nr_inodes=2,mode=000"))
 		fail("hide_proc");
-	if (access("/proc/self", F_OK) != -1 || errno != ENOENT)
+	if (open("/proc/self", O_PATH | O_CLOEXEC) != -1 || errno != ENOENT)
 		not_in_force("proc");
 }
 
