@@ -155,16 +155,16 @@ func mcpWay(s *stack, tokens <-chan string) benchWay {
 	return benchWay{"MCP skill_run, warm: the whole path", 1, func() error {
 		return clients.use(func(c *mcp.ClientSession, turn string) error {
 			answer, err := c.CallTool(context.Background(), &mcp.CallToolParams{
-				Meta: mcp.Meta{"xray/turn": turn}, Name: "skill_run", Arguments: json.RawMessage(`{"name":"trivial","script":"trivial.py","input":` + benchInput + `}`),
+				Meta: mcp.Meta{"xray/turn": turn}, Name: "skill_run", Arguments: json.RawMessage(`{"skill":"trivial","script":"trivial.py","input":` + benchInput + `}`),
 			})
 			if err != nil {
 				return err
 			}
-			raw, err := json.Marshal(answer.StructuredContent)
+			text := answer.Content[0].(*mcp.TextContent).Text
 			if answer.IsError {
-				raw, _ = json.Marshal(answer.Content)
+				return fmt.Errorf("answer %q", text)
 			}
-			return answeredAs(string(raw), "warm", err)
+			return answeredAs(text, "warm", nil)
 		})
 	}}
 }
