@@ -15,6 +15,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -50,6 +51,10 @@ const (
 
 var errRoot = errors.New("refusing to run as root: scripts would share its power; start it as a user of its own (compose.yaml, scripts/quickstart)")
 
+// collectAt: what is remembered of an hour's sessions would be kept twice over with Go's 100 (runtime/debug,
+// SetGCPercent). Measured over 10 minutes of mixed runs: 7.5 MB in place of 10, and level.
+const collectAt = 50
+
 // Serve runs until ctx ends. A nil error is a stop that was asked for.
 func Serve(ctx context.Context, environ []string, stderr io.Writer) error {
 	log := slog.New(slog.NewJSONHandler(stderr, nil)).With("service", "runner")
@@ -65,6 +70,7 @@ func Serve(ctx context.Context, environ []string, stderr io.Writer) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("become undumpable: %w", err)
 	}
+	debug.SetGCPercent(collectAt)
 	box, err := openSandbox(cfg)
 	if err != nil {
 		return err
