@@ -73,7 +73,7 @@ static void fork_run(struct message *message)
 
 	request.room = request.folder < end ? next_text(request.folder) : end;
 	request.environment = request.room < end ? next_text(request.room) : end;
-	if (message->count < RUN_FDS || request.environment >= end)
+	if (message->count < RUN_FDS || request.folder >= end || request.room >= end || request.environment > end)
 		give_up("fork request");
 	request.length = (size_t)(end - request.environment);
 	become(path);
