@@ -79,7 +79,9 @@ func (s *landlocked) startCell(library, root string, spec Spec) (*cell, error) {
 		return nil, fmt.Errorf("%w: %w", errCell, err)
 	}
 	if err := s.launchCell(c, library, root, spec); err != nil {
-		c.leave(!errors.Is(err, errJailEnded))
+		if c.process == nil { // else kill has left it. What was asked for may still be born: it ends with its jail
+			c.leave(false)
+		}
 		return nil, errors.Join(fmt.Errorf("%w: %w", errCell, err), c.removeFolder())
 	}
 	return c, nil
@@ -146,7 +148,7 @@ func (s *landlocked) exec(c *cell, own Spec, control, plan *os.File) error {
 	}
 	err = errors.Join(err, theirs.Close(), told.Close())
 	if err == nil && c.jail != nil {
-		c.process, err = born(status)
+		c.process, err = born(status, bornLimit)
 	}
 	if err != nil {
 		return errors.Join(err, ours.Close(), c.control.Close())

@@ -113,17 +113,14 @@ func (f *fork) environment(spec Spec) string {
 // ready reads the status pipe up to the mark that it is confined. The number comes first, so that what was forked can
 // always be waited for.
 func (f *fork) ready() error {
-	if err := f.pipes.status.SetReadDeadline(time.Now().Add(forkPatience)); err != nil {
-		return err
-	}
 	if f.jail != nil {
 		var err error
-		if f.process, err = born(f.pipes.status); err != nil {
+		if f.process, err = born(f.pipes.status, forkPatience); err != nil {
 			return err
 		}
-		if err := f.pipes.status.SetReadDeadline(time.Now().Add(forkPatience)); err != nil {
-			return err
-		}
+	}
+	if err := f.pipes.status.SetReadDeadline(time.Now().Add(forkPatience)); err != nil {
+		return err
 	}
 	one := make([]byte, 64)
 	for {

@@ -55,11 +55,11 @@ func startIn(j *heldJail, spec Spec, files []*os.File, p *pipes, g *group, joins
 	if err := p.closeChild(); err != nil { // now, so that the end of the jail is the end of the status socket
 		return nil, err
 	}
-	return born(p.status)
+	return born(p.status, bornLimit)
 }
 
-func born(status *os.File) (*os.Process, error) {
-	pid, err := receiveBirth(status)
+func born(status *os.File, patience time.Duration) (*os.Process, error) {
+	pid, err := receiveBirth(status, patience)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +104,8 @@ func sendRequest(door *os.File, head jailRequest, texts []string, files []*os.Fi
 }
 
 // receiveBirth reads the first record and the number that came with it. A fault in its place says which step failed.
-func receiveBirth(status *os.File) (int, error) {
-	if err := status.SetReadDeadline(time.Now().Add(bornLimit)); err != nil {
+func receiveBirth(status *os.File, patience time.Duration) (int, error) {
+	if err := status.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return 0, err
 	}
 	raw, err := status.SyscallConn()

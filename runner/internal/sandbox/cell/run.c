@@ -18,7 +18,7 @@ static void take_places(const struct message *message)
 	enum { AWAY = 32 };
 
 	for (int i = 0; i < message->count; i++)
-		if (fcntl(message->fds[i], F_DUPFD_CLOEXEC, AWAY) < 0)
+		if (fcntl(message->fds[i], F_DUPFD_CLOEXEC, AWAY + i) != AWAY + i)
 			_exit(EXIT_SHIM); /* there is no status pipe yet: the runner sees its end */
 	for (int i = 0; i < message->count; i++)
 		if (dup2(AWAY + i, i) < 0)

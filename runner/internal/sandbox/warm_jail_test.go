@@ -1,0 +1,100 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestCellHasNoNumberOfARun: OpenSSL, for one, knows by the number of the process that it was forked, and draws new random
+// numbers. A run is number 2 in its namespace, and the same random numbers would come in all runs of a cell that is number 2
+// of the jail. There the threads of libcontainer's init have used up that number, which the kernel gives once.
+func TestCellHasNoNumberOfARun(t *testing.T) {
+	w := warmBoxOn(t, jailed(t))
+	s := w.spec(t, "import sys, time\nprint('up', file=sys.stderr, flush=True)\ntime.sleep(600)\n")
+	if err := w.Prepare(s); err != nil {
+		t.Fatal(err)
+	}
+	own := func(pid int) string {
+		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, rest, _ := strings.Cut(string(raw), "NSpid:")
+		line, _, _ := strings.Cut(rest, "\n")
+		numbers := strings.Fields(line)
+		return numbers[len(numbers)-1]
+	}
+	cell := own(w.CellPID(s.Warm.Skill))
+	w.inside(t, s, func(pid int) {
+		if run := own(pid); run == cell {
+			t.Errorf("run and cell are both number %s", run)
+		}
+	})
+}
+
+// TestFailedCellLeavesItsJailOnce: a jail whose users are miscounted is closed under a run.
+func TestFailedCellLeavesItsJailOnce(t *testing.T) {
+	w := warmBoxOn(t, jailed(t))
+	s := w.spec(t, "print(1)\n")
+	h, release, err := w.jails.get(s) // as a run that goes on
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release(true)
+	weak := &landlocked{shim: w.shim, force: w.force, jails: w.jails}
+	weak.force.jailCell = []unix.SockFilter{give(allow)}
+	if _, err := weak.startCell(w.cfg.Library, w.root, s); err == nil || !strings.Contains(err.Error(), "read_back seccomp") {
+		t.Fatal(err)
+	}
+	if h.runs != 1 {
+		t.Errorf("%d are counted in the jail of one run", h.runs)
+	}
+}
+
+// TestJailThatBearsNoCell is given up: what it was asked for could still come, without anybody who knows of it.
+func TestJailThatBearsNoCell(t *testing.T) {
+	needKernel(t)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := 0
+	s := &landlocked{jails: &jails{own: []string{os.Getenv(envShim)}, open: func(JailSpec) (Jail, error) {
+		door := os.NewFile(uintptr(pair[0]), "door")
+		return Jail{Door: door, Close: func() error { closed++; return door.Close() }}, nil
+	}}}
+	go func() { // takes the request and says nothing
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(pair[1]), Events: unix.POLLIN}}, -1)
+		_ = unix.Close(pair[1])
+	}()
+	if _, err := s.startCell(os.Getenv(envShim)+".so", t.TempDir(), base(t, python3, "x.py")); !errors.Is(err, errCell) {
+		t.Fatal(err)
+	}
+	if closed != 1 {
+		t.Errorf("it was closed %d times", closed)
+	}
+}
+
+// TestHangingCellInAJail: the run that waits for a fork goes cold as soon as in the other tier.
+func TestHangingCellInAJail(t *testing.T) {
+	w := warmBoxOn(t, jailed(t))
+	s := w.spec(t, says)
+	if err := w.Prepare(s); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(w.CellPID(s.Warm.Skill), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	f, err := w.fork(w.skills[s.Warm.Skill].cell, s)
+	if took := time.Since(began); err == nil || took >= bornLimit {
+		t.Errorf("%v, %v after %s", f, err, took)
+	}
+}
