@@ -183,13 +183,16 @@ func (c *cell) attend(output *os.File) {
 }
 
 // prepare makes it import. A cell with more than one thread cannot be forked safely: a lock that another thread holds
-// would stay locked in the fork.
+// would stay locked in the fork. Memory that a module has mapped to be shared would be shared by all runs.
 func (c *cell) prepare(modules []string) error {
 	if err := c.ask('I', strings.Join(modules, "\x00")); err != nil {
 		return err
 	}
 	if n := threads(c.process.Pid); n != 1 {
 		return fmt.Errorf("%w: it has %d threads", errCell, n)
+	}
+	if sharesMemory(c.process.Pid) {
+		return fmt.Errorf("%w: a module has mapped memory that forks would share", errCell)
 	}
 	c.pss = proportional(c.process.Pid)
 	return nil

@@ -112,3 +112,16 @@ func threads(pid int) int {
 
 // proportional is the memory of a process, in bytes; pages that others share count in parts.
 func proportional(pid int) uint64 { return kilobytes(pid, "smaps_rollup", "Pss:", "SwapPss:") }
+
+// sharesMemory: whether what a process writes can be seen by its forks, or by others that have the same file mapped. True when
+// that cannot be told.
+func sharesMemory(pid int) bool {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	for line := range strings.Lines(string(raw)) {
+		// 7f00-7f10 rw-s 00000000 00:01 1034 /dev/zero (deleted)
+		if f := strings.Fields(line); len(f) > 1 && strings.HasSuffix(f[1], "s") && strings.Contains(f[1], "w") {
+			return true
+		}
+	}
+	return err != nil || len(raw) == 0
+}

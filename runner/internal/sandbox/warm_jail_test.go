@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -37,6 +38,33 @@ func TestCellHasNoNumberOfARun(t *testing.T) {
 			t.Errorf("run and cell are both number %s", run)
 		}
 	})
+}
+
+// TestNoCellThatSharesMemory: what a module maps to be shared at its import would be a way from one run to the next.
+func TestNoCellThatSharesMemory(t *testing.T) {
+	needKernel(t)
+	for flag, shared := range map[string]bool{"MAP_SHARED": true, "MAP_PRIVATE": false} {
+		pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := unix.SetNonblock(pair[0], true); err != nil {
+			t.Fatal(err)
+		}
+		ours, theirs := os.NewFile(uintptr(pair[0]), "control"), os.NewFile(uintptr(pair[1]), "control")
+		like := exec.Command(python3, "-c", "import mmap, socket\nm = mmap.mmap(-1, 4096, mmap."+flag+")\ns = socket.socket(fileno=0)\ns.recv(9)\ns.send(b'I')\ns.recv(9)\n")
+		like.Stdin = theirs
+		if err := errors.Join(like.Start(), theirs.Close()); err != nil {
+			t.Fatal(err)
+		}
+		c := &cell{process: like.Process, control: ours, said: make(chan []byte, 1)}
+		if err := c.prepare(nil); (err != nil) != shared || shared && !strings.Contains(err.Error(), "share") {
+			t.Errorf("%s: %v", flag, err)
+		}
+		if err := errors.Join(ours.Close(), like.Wait()); err != nil { // it ends with its control socket
+			t.Error(err)
+		}
+	}
 }
 
 // TestFailedCellLeavesItsJailOnce: a jail whose users are miscounted is closed under a run.
