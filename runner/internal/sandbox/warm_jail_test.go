@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -125,4 +126,62 @@ func TestHangingCellInAJail(t *testing.T) {
 	if took := time.Since(began); err == nil || took >= bornLimit {
 		t.Errorf("%v, %v after %s", f, err, took)
 	}
+}
+
+// TestJailMayDie with all that is in it: what had begun is lost and said, what waited is started cold in a new jail, and the
+// old one has no user left.
+func TestJailMayDie(t *testing.T) {
+	w := warmBoxOn(t, jailed(t))
+	s := w.spec(t, "import sys, time\nif sys.stdin.read():\n    print('began', file=sys.stderr, flush=True)\n    time.sleep(600)\nprint('ok')\n")
+	if err := w.Prepare(s); err != nil {
+		t.Fatal(err)
+	}
+	cell := w.skills[s.Warm.Skill].cell
+	old := cell.jail
+	killed := w.again(t, s)
+	killed.Stdin = []byte("wait")
+	began := 0
+	killed.OnStderr = func(string, time.Duration) {
+		began++
+		if err := syscall.Kill(parentOf(t, cell.process.Pid), syscall.SIGKILL); err != nil {
+			t.Error(err)
+		}
+	}
+	if exit, err := w.Run(t.Context(), killed); !errors.Is(err, ErrSupervisor) || began != 1 {
+		t.Errorf("began %d times: %v, %+v", began, err, exit)
+	}
+	w.Settle()
+	if exit := w.run(t, w.again(t, s), false); string(exit.Stdout) != "ok\n" {
+		t.Errorf("%+v", exit)
+	}
+	w.Settle()
+	if exit := w.run(t, w.again(t, s), true); string(exit.Stdout) != "ok\n" {
+		t.Errorf("%+v", exit)
+	}
+	w.Settle()
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if old.runs != 0 {
+		t.Errorf("%d are counted in the old jail", old.runs)
+	}
+	for _, h := range w.jails.byKey {
+		if h == old || h.runs != 0 {
+			t.Errorf("%d are counted in a jail; it is the old one: %t", h.runs, h == old)
+		}
+	}
+}
+
+func parentOf(t *testing.T, pid int) int {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ")
+	parent, err := strconv.Atoi(strings.Fields(rest)[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parent
 }
