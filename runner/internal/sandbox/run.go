@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -267,10 +268,10 @@ func (r *run) exit(state *os.ProcessState, out output, oomKill func() bool) (Exi
 	}
 	stoppedByUs := len(r.stopped) > 0 || r.overflow.Load()
 	switch {
+	case r.forked && !told.started && !stoppedByUs:
+		return Exit{}, fmt.Errorf("%w: %s", errNotStarted, cmp.Or(told.fault, state.String()))
 	case told.fault != "":
 		return Exit{}, &stepError{told.fault, told.errno}
-	case r.forked && !told.started && !stoppedByUs:
-		return Exit{}, fmt.Errorf("%w: %s", errNotStarted, state)
 	case !told.ready && !stoppedByUs:
 		return Exit{}, fmt.Errorf("%w: the shim ended early: %s", ErrConfine, state)
 	case r.supervised() && told.ended == nil && !r.overMemory && (told.ready || !stoppedByUs):

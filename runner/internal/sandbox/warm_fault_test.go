@@ -126,6 +126,24 @@ func (f *fork) untilGone(t *testing.T) {
 	}
 }
 
+// TestForkThatFailsAtItsGate has not begun either: its run may be started cold. It fails at a name that no Spec may have.
+func TestForkThatFailsAtItsGate(t *testing.T) {
+	inTiers(t, func(t *testing.T, warmBox makeWarm) {
+		w := warmBox(t)
+		s := w.spec(t, says)
+		if err := w.Prepare(s); err != nil {
+			t.Fatal(err)
+		}
+		run, began := counted(w.again(t, s))
+		run.Env = append(run.Env, "=x")
+		f, at := w.take(run)
+		defer w.release(at, run)
+		if _, err := w.dispatch(t.Context(), run, f); !errors.Is(err, errNotStarted) || !strings.Contains(err.Error(), "enter") || began.Load() != 0 {
+			t.Errorf("began %d times: %v", began.Load(), err)
+		}
+	})
+}
+
 // TestStartedRunIsNotRepeated: what had begun is over when it dies, however it dies.
 func TestStartedRunIsNotRepeated(t *testing.T) {
 	inTiers(t, func(t *testing.T, warmBox makeWarm) {
