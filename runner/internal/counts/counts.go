@@ -2,9 +2,9 @@
 // and a session have had, and which run ids were used.
 //
 // Both tables are bounded. A full table refuses newcomers (busy); it never forgets an entry to make room, because
-// being forgotten is what somebody who wants more runs would aim at. An hour of sessions is most of what a runner
-// remembers, so names are kept as 64-bit hashes with a secret seed: two that met would share their counts, which gives
-// fewer runs and never more.
+// being forgotten is what somebody who wants more runs would aim at. An hour of sessions and ten minutes of runs are
+// most of what a runner remembers, so names are kept as 64-bit hashes with a secret seed: two sessions that met would share
+// their counts, and of two runs the second would be refused. Both give fewer runs and never more.
 package counts
 
 import (
@@ -24,6 +24,7 @@ const (
 	keepRunID   = 10 * time.Minute
 	maxRunIDs   = 200_000
 	clockSlack  = 5 * time.Minute
+	tick        = 100 * time.Millisecond // 13 years fit
 )
 
 var (
@@ -43,14 +44,14 @@ type Table struct {
 
 	mu       sync.Mutex
 	sessions map[uint64]*session
-	runs     map[uuid.UUID]time.Duration // when it was claimed; like all times below since start
+	runs     map[uint64]uint32 // when it was claimed, in ticks since start
 	swept    time.Duration
 }
 
 type session struct {
 	runs  int
-	turns []turn // few: a session that has many is refused by its runs first
-	last  time.Duration
+	turns []turn        // few: a session that has many is refused by its runs first
+	last  time.Duration // since start
 }
 
 type turn struct {
@@ -80,7 +81,7 @@ func (s *session) add(name uint64, n int) {
 
 // New starts an empty table; ids stamped before now are refused.
 func New(now func() time.Time) *Table {
-	return &Table{now: now, start: now(), seed: maphash.MakeSeed(), sessions: map[uint64]*session{}, runs: map[uuid.UUID]time.Duration{}}
+	return &Table{now: now, start: now(), seed: maphash.MakeSeed(), sessions: map[uint64]*session{}, runs: map[uint64]uint32{}}
 }
 
 func (t *Table) elapsed() time.Duration { return t.now().Sub(t.start) }
@@ -123,17 +124,18 @@ func (t *Table) Claim(text string) (id uuid.UUID, undo func(), err error) {
 	if id, err = t.parse(text); err != nil {
 		return id, nil, err
 	}
-	if _, seen := t.runs[id]; seen {
+	name := maphash.Bytes(t.seed, id[:])
+	if _, seen := t.runs[name]; seen {
 		return id, nil, ErrDuplicate
 	}
 	if len(t.runs) >= maxRunIDs {
 		return id, nil, ErrFull
 	}
-	t.runs[id] = t.elapsed()
+	t.runs[name] = uint32(t.elapsed() / tick)
 	return id, sync.OnceFunc(func() { // once: by then it may be another's
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		delete(t.runs, id)
+		delete(t.runs, name)
 	}), nil
 }
 
@@ -165,7 +167,7 @@ func (t *Table) sweep() {
 		}
 	}
 	for k, at := range t.runs {
-		if now-at > keepRunID {
+		if now-time.Duration(at)*tick > keepRunID {
 			delete(t.runs, k)
 		}
 	}
