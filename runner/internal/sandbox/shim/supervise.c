@@ -47,7 +47,7 @@ static int reap(struct watch *w)
 	return pid == 0 || errno != ECHILD;
 }
 
-enum { FOR_EVER = -1 };
+enum { FOR_EVER = -1, COUNT_EVERY = 10 }; /* milliseconds */
 
 static int await(struct watch *w, long milliseconds)
 {
@@ -88,14 +88,14 @@ static void sweep(struct watch *w)
 }
 
 /* Until the leader has ended, the runner says stop, or there are too many. The count is a poll and can be outrun for
- * 50 ms: the layer is named `watch` for that, a strict count needs a cgroup. A run that may have one process has no need
+ * that long: the layer is named `watch` for that, a strict count needs a cgroup. A run that may have one process has no need
  * of it: the filter refuses fork. */
 static void watch_run(struct watch *w, const struct plan *plan)
 {
 	int counted = plan->head.processes > 1 || !(plan->head.flags & PLAN_SECCOMP);
 
 	for (;;) {
-		int number = await(w, counted ? 50 : FOR_EVER);
+		int number = await(w, counted ? COUNT_EVERY : FOR_EVER);
 
 		reap(w);
 		if (w->leader_ended)
