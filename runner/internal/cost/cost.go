@@ -65,8 +65,7 @@ const Runs = "runs"
 
 // Measure runs the script bare and in the sandbox by turns. An error means that one of them did not give its answer.
 func Measure(ctx context.Context, cfg Config) (Report, error) {
-	path := filepath.Join(cfg.Dir, "skill", "count.py")
-	err := errors.Join(os.Mkdir(filepath.Join(cfg.Dir, Runs), 0o711), os.Mkdir(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(script), 0o644))
+	path, err := layOut(cfg.Dir)
 	if err != nil {
 		return Report{}, err
 	}
@@ -89,6 +88,12 @@ func Measure(ctx context.Context, cfg Config) (Report, error) {
 		report.Rows = append(report.Rows, row(w.name, took[i], took[0]))
 	}
 	return report, nil
+}
+
+// layOut makes the folders and writes the script; it returns its path.
+func layOut(dir string) (string, error) {
+	path := filepath.Join(dir, "skill", "count.py")
+	return path, errors.Join(os.Mkdir(filepath.Join(dir, Runs), 0o711), os.Mkdir(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(script), 0o644))
 }
 
 // byTurns gives what each round of each way took. settle is waited for after each, unmeasured: the next fork is made
@@ -126,11 +131,20 @@ func bare(ctx context.Context, python, path string) ([]byte, error) {
 	return cmd.Output()
 }
 
-// boxed is one run with a working folder of its own, made and removed within the measured time, as each run has.
+// boxed is one run that gives its answer.
 func boxed(ctx context.Context, cfg Config, path string, processes int, warm *sandbox.Warm) ([]byte, error) {
+	exit, err := start(ctx, cfg, path, processes, warm)
+	if err == nil && (exit.Cause != sandbox.Exited || exit.ExitCode != 0) {
+		err = fmt.Errorf("%s, exit code %d: %.300s", exit.Cause, exit.ExitCode, exit.Stderr)
+	}
+	return exit.Stdout, err
+}
+
+// start is one run with a working folder of its own, made and removed within the measured time, as each run has.
+func start(ctx context.Context, cfg Config, path string, processes int, warm *sandbox.Warm) (sandbox.Exit, error) {
 	dir, err := os.MkdirTemp(filepath.Join(cfg.Dir, Runs), "run-")
 	if err != nil {
-		return nil, err
+		return sandbox.Exit{}, err
 	}
 	declared := manifests.DefaultLimits()
 	declared.Processes = processes
@@ -139,10 +153,7 @@ func boxed(ctx context.Context, cfg Config, path string, processes int, warm *sa
 		Warm: warm, Argv: []string{cfg.Python, "-E", "-s", "-B", path}, Env: execute.Environment(dir), Dir: dir,
 		Stdin: []byte(input), Readable: []string{filepath.Dir(path)}, Limits: limits,
 	})
-	if err == nil && (exit.Cause != sandbox.Exited || exit.ExitCode != 0) {
-		err = fmt.Errorf("%s, exit code %d: %.300s", exit.Cause, exit.ExitCode, exit.Stderr)
-	}
-	return exit.Stdout, errors.Join(err, os.RemoveAll(dir))
+	return exit, errors.Join(err, os.RemoveAll(dir))
 }
 
 func row(name string, took, base []time.Duration) Row {

@@ -2,7 +2,6 @@ package cost
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,8 +11,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"xrayrunner/manifests"
-	"xrayrunner/runner/internal/execute"
 	"xrayrunner/runner/internal/sandbox"
 )
 
@@ -59,14 +56,13 @@ const block = 20
 // Disturb measures a neighbour that starts one run after the other, in turns alone and beside each bomb, which is started
 // again whenever it has ended. An error means that the neighbour did not get its answer.
 func Disturb(ctx context.Context, cfg Config) (Neighbours, error) {
-	path := filepath.Join(cfg.Dir, "skill", "count.py")
-	err := errors.Join(os.Mkdir(filepath.Join(cfg.Dir, Runs), 0o711), os.Mkdir(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(script), 0o644))
+	path, err := layOut(cfg.Dir)
 	if err != nil {
 		return Neighbours{}, err
 	}
 	out := Neighbours{Layers: cfg.Box.Posture().Names(), Rounds: cfg.Rounds}
 	for _, b := range bombs {
-		bomb := filepath.Join(cfg.Dir, "skill", b.name+".py")
+		bomb := filepath.Join(filepath.Dir(path), b.name+".py")
 		if err := os.WriteFile(bomb, []byte(b.text), 0o644); err != nil {
 			return out, err
 		}
@@ -112,7 +108,7 @@ func neighbour(ctx context.Context, cfg Config, path string, took []time.Duratio
 func explode(ctx context.Context, cfg Config, path string, processes int) []string {
 	var ends []string
 	for ctx.Err() == nil {
-		exit, err := tryBomb(cfg, path, processes)
+		exit, err := start(context.Background(), cfg, path, processes, nil)
 		end := string(exit.Cause)
 		switch {
 		case err != nil:
@@ -123,20 +119,6 @@ func explode(ctx context.Context, cfg Config, path string, processes int) []stri
 		ends = append(ends, end)
 	}
 	return ends
-}
-
-func tryBomb(cfg Config, path string, processes int) (sandbox.Exit, error) {
-	dir, err := os.MkdirTemp(filepath.Join(cfg.Dir, Runs), "run-")
-	if err != nil {
-		return sandbox.Exit{}, err
-	}
-	declared := manifests.DefaultLimits()
-	declared.Processes = processes
-	exit, err := cfg.Box.Run(context.Background(), sandbox.Spec{
-		Argv: []string{cfg.Python, "-E", "-s", "-B", path}, Env: execute.Environment(dir), Dir: dir, Stdin: []byte(input),
-		Readable: []string{filepath.Dir(path)}, Limits: execute.Limits(declared, sandbox.Python),
-	})
-	return exit, errors.Join(err, os.RemoveAll(dir))
 }
 
 // Print writes a table for people.
