@@ -77,7 +77,7 @@ func fromEnv(t *testing.T, name string, standard int) int {
 }
 
 // soakStack is a runner with the soak's skill, and nothing else.
-func soakStack(t *testing.T) *stack {
+func soakStack(t *testing.T, runnerEnv ...string) *stack {
 	t.Helper()
 	s, err := newStack("")
 	if err != nil {
@@ -91,7 +91,7 @@ func soakStack(t *testing.T) *stack {
 	if out, err := exec.Command(filepath.Join(binaries, "manifestgen"), "build", "--skills", filepath.Join(s.dir, "skills"), "--out", manifest).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	if err := errors.Join(os.Chmod(manifest, 0o644), s.startRunner()); err != nil {
+	if err := errors.Join(os.Chmod(manifest, 0o644), s.startRunner(runnerEnv...)); err != nil {
 		t.Fatal(err)
 	}
 	s.untilIdle(t) // the socket is there before the folders are
@@ -257,6 +257,7 @@ func TestSoak(t *testing.T) {
 	workers.Wait()
 	t.Logf("%d runs in %s: %v", runs, time.Since(began).Round(time.Second), seen)
 	s.untilIdle(t)
+	s.noFaults(t)
 	if after := s.traces(t); !slices.Equal(before, after) {
 		t.Errorf("left:\n%s\nbefore:\n%s", strings.Join(after, "\n"), strings.Join(before, "\n"))
 	}
@@ -268,6 +269,20 @@ func TestSoak(t *testing.T) {
 	}
 	if len(seen) < len(soakOutcomes()) {
 		t.Errorf("not all outcomes were met: %v", slices.Sorted(maps.Keys(seen)))
+	}
+}
+
+// noFaults asks the runner itself: those of runs whose callers have gone are seen there alone.
+func (s *stack) noFaults(t *testing.T) {
+	t.Helper()
+	status, metrics, err := send(t.Context(), s.socketClient(), "GET", "http://runner/metrics", "", "")
+	if err != nil || status != 200 || !strings.Contains(metrics, `outcome="ok"`) {
+		t.Fatalf("metrics: %d %v %.200s", status, err, metrics)
+	}
+	for line := range strings.Lines(metrics) {
+		if strings.Contains(line, `outcome="sandbox_error"`) {
+			t.Errorf("%s%s", line, s.runner.tail())
+		}
 	}
 }
 

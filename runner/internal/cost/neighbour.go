@@ -16,13 +16,14 @@ import (
 
 // Bomb is one way to take what belongs to others, and what came of it.
 type Bomb struct {
-	Name    string  `json:"name"`
-	Outcome string  `json:"outcome"` // how its runs ended; several when they ended differently
-	Right   bool    `json:"right"`
-	Runs    int     `json:"runs"`
-	Quiet   float64 `json:"quiet_p95_ms"` // of the neighbour without it
-	Beside  float64 `json:"beside_p95_ms"`
-	Ratio   float64 `json:"ratio"`
+	Name        string  `json:"name"`
+	Outcome     string  `json:"outcome"` // how its runs ended; several when they ended differently
+	Right       bool    `json:"right"`
+	Runs        int     `json:"runs"`
+	Quiet       float64 `json:"quiet_p95_ms"` // of the neighbour without it
+	Beside      float64 `json:"beside_p95_ms"`
+	Ratio       float64 `json:"ratio"`
+	ToComputing float64 `json:"ratio_to_computing"` // Ratio by that of the first row, beside a run that only computes
 }
 
 // Neighbours is what runs beside each bomb felt.
@@ -38,11 +39,15 @@ func (n Neighbours) Right() bool {
 }
 
 // bombs end by themselves when they are held to nothing: who asks for this on a host without limits gets it back.
+//
+// The first takes nothing but its own processor. It is the control: two processors that are threads of one core, or a
+// machine that is shared, make a neighbour slower beside anything that computes, and that is not the bomb's doing.
 var bombs = []struct {
 	name, text string
 	processes  int
 	want       []string
 }{
+	{"computing", "import time\nuntil = time.monotonic() + 1\nwhile time.monotonic() < until:\n    pass\n", 1, []string{string(sandbox.Exited)}},
 	{"memory", "held = []\nfor _ in range(4096):\n    held.append(bytearray(1 << 20))\n", 1, []string{"MemoryError", string(sandbox.MemoryLimit)}},
 	{"forks", "import os, time\nuntil = time.monotonic() + 5\nwhile time.monotonic() < until:\n    try:\n        os.fork()\n    except OSError:\n        pass\n", several,
 		[]string{string(sandbox.ProcessLimit)}},
@@ -87,6 +92,7 @@ func Disturb(ctx context.Context, cfg Config) (Neighbours, error) {
 		measured.Right = len(ends) > 0 && !slices.ContainsFunc(ends, func(end string) bool { return !slices.Contains(b.want, end) })
 		measured.Outcome = strings.Join(slices.Compact(slices.Sorted(slices.Values(ends))), ", ")
 		out.Bombs = append(out.Bombs, measured)
+		out.Bombs[len(out.Bombs)-1].ToComputing = measured.Ratio / out.Bombs[0].Ratio
 	}
 	return out, nil
 }
@@ -124,13 +130,13 @@ func explode(ctx context.Context, cfg Config, path string, processes int) []stri
 // Print writes a table for people.
 func (n Neighbours) Print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "BESIDE\tRUNS\tENDED BY\tNEIGHBOUR P95 MS\tQUIET\tRATIO")
+	fmt.Fprintln(table, "BESIDE\tRUNS\tENDED BY\tNEIGHBOUR P95 MS\tQUIET\tRATIO\tTO COMPUTING")
 	for _, b := range n.Bombs {
 		wrong := ""
 		if !b.Right {
 			wrong = " (WRONG)"
 		}
-		fmt.Fprintf(table, "%s\t%d\t%s%s\t%.1f\t%.1f\t%.2f\n", b.Name, b.Runs, b.Outcome, wrong, b.Beside, b.Quiet, b.Ratio)
+		fmt.Fprintf(table, "%s\t%d\t%s%s\t%.1f\t%.1f\t%.2f\t%.2f\n", b.Name, b.Runs, b.Outcome, wrong, b.Beside, b.Quiet, b.Ratio, b.ToComputing)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -21,6 +21,8 @@ type diskUsage struct {
 	seen    map[uint64]bool // inodes
 }
 
+func (u diskUsage) above(l Limits) bool { return u.bytes > l.DiskBytes || u.entries > l.DiskFiles }
+
 func treeUsage(dir string, most int) diskUsage {
 	u := diskUsage{most: most, seen: map[uint64]bool{}}
 	info, err := os.Lstat(dir)

@@ -13,6 +13,7 @@ type ending struct {
 	wait     syscall.WaitStatus
 	leader   time.Duration // CPU of the leader, which RLIMIT_CPU counts
 	full     bool          // a jail's working folder had nothing left
+	overDisk bool          // what it left in its working folder is above its limit
 	crowded  bool          // the supervisor ended it: too many processes
 	overflow bool          // stdout had more than its limit, seen also after the end
 	oomKill  func() bool   // the kernel ended a process of this container for memory
@@ -32,7 +33,7 @@ func (e ending) cause(limits Limits) Cause {
 		return MemoryLimit
 	case e.stopped[CPULimit]:
 		return CPULimit
-	case e.stopped[DiskLimit]:
+	case e.stopped[DiskLimit], e.overDisk:
 		return DiskLimit
 	case e.crowded:
 		return ProcessLimit

@@ -83,6 +83,8 @@ func TestCauseOrder(t *testing.T) {
 		{"crowded before cpu", ending{crowded: true, wait: killed(unix.SIGKILL), leader: time.Minute}, ProcessLimit},
 		{"memory before cpu and disk", ending{stopped: map[Cause]bool{MemoryLimit: true, CPULimit: true, DiskLimit: true}, crowded: true}, MemoryLimit},
 		{"cpu before disk", ending{stopped: map[Cause]bool{CPULimit: true, DiskLimit: true}, crowded: true}, CPULimit},
+		{"what it left is over, although it exited", ending{overDisk: true, wait: exited(0)}, DiskLimit},
+		{"cpu before what it left", ending{stopped: map[Cause]bool{CPULimit: true}, overDisk: true}, CPULimit},
 		{"disk before processes", ending{stopped: map[Cause]bool{DiskLimit: true}, crowded: true}, DiskLimit},
 		{"output before memory", ending{stopped: map[Cause]bool{MemoryLimit: true}, overflow: true}, OutputLimit},
 		{"the kernel, for memory", ending{wait: killed(unix.SIGKILL), oomKill: func() bool { return true }}, MemoryLimit},

@@ -282,6 +282,8 @@ func (r *run) exit(state *os.ProcessState, out output, oomKill func() bool) (Exi
 		e.oomKill = func() bool { return r.overMemory }
 	}
 	e.crowded = r.crowded && r.spec.Limits.Processes > 1 // threads alone end in the script's own error
+	// A run that is faster than the watch is held to its limit all the same. In a jail its folder has a size of its own.
+	e.overDisk = !r.jailed && treeUsage(r.spec.Dir, r.spec.Limits.DiskFiles).above(r.spec.Limits)
 	exit := Exit{Warm: r.forked, Stdout: out.stdout, Wall: r.wall, CPU: cpuTime(usage), MaxRSSBytes: r.peak(usage, <-r.watch.peak)}
 	if s := told.ended; s != nil {
 		e.wait, e.leader, e.crowded = syscall.WaitStatus(s.Wait), microseconds(s.LeaderCPU), e.crowded || s.Flags&endCrowded != 0

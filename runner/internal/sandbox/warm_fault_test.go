@@ -78,13 +78,13 @@ func TestCellsMayDie(t *testing.T) {
 	})
 }
 
-// killsWanted: XRAY_KILLS is for the long version.
+// killsWanted: XRAY_SOAK_CELLS is for the long version.
 func killsWanted(t *testing.T) int {
-	n, err := strconv.Atoi(os.Getenv("XRAY_KILLS"))
+	n, err := strconv.Atoi(os.Getenv("XRAY_SOAK_CELLS"))
 	if err != nil {
 		return 15
 	}
-	t.Logf("XRAY_KILLS=%d", n)
+	t.Logf("XRAY_SOAK_CELLS=%d", n)
 	return n
 }
 

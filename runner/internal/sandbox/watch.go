@@ -64,8 +64,7 @@ type sums struct {
 	memory uint64        // bytes of its own: anonymous and shared memory, and what of it is swapped out
 	peak   uint64        // bytes: the largest resident set that one process had
 	cpu    time.Duration // user and system, of all processes, ended ones too
-	disk   uint64        // bytes on disk below the working folder, and in files that were removed and are still open
-	files  int           // files and folders
+	disk   diskUsage     // what is below the working folder, and files that were removed and are still open
 }
 
 // look adds up. A process that ends meanwhile counts for nothing, and is counted no more the next time either.
@@ -76,16 +75,15 @@ func (w *watch) look() sums {
 		processes = descendants(w.pid)
 		now.cpu = endedChildrenCPU(w.pid)
 	}
-	usage := treeUsage(w.dir, w.limits.DiskFiles)
+	now.disk = treeUsage(w.dir, w.limits.DiskFiles)
 	for _, pid := range processes {
 		now.peak = max(now.peak, peakMemory(pid))
-		usage.addRemoved(pid)
+		now.disk.addRemoved(pid)
 		if w.limits.sumsMemory() {
 			now.memory += ownMemory(pid)
 		}
 		now.cpu += processCPU(pid)
 	}
-	now.disk, now.files = usage.bytes, usage.entries
 	return now
 }
 
@@ -102,7 +100,7 @@ func (s sums) cause(l Limits) Cause {
 		return MemoryLimit
 	case l.Processes > 1 && s.cpu > l.CPU:
 		return CPULimit // of one process the kernel keeps count
-	case s.disk > l.DiskBytes || s.files > l.DiskFiles:
+	case s.disk.above(l):
 		return DiskLimit
 	}
 	return ""

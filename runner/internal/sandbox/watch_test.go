@@ -40,6 +40,7 @@ time.sleep(600)`), DiskLimit},
 import time
 for i in range(5000): open(f"f{i}", "w").close()
 time.sleep(600)`), DiskLimit},
+		"faster than the watch": {script(t, "for i in range(5): open(f'f{i}', 'wb').write(bytes(8 << 20))"), DiskLimit},
 		"removed and still open": {script(t, `
 import os, time
 kept = []

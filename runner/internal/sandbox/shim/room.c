@@ -82,6 +82,18 @@ static _Noreturn void attend(pid_t first)
 	_exit(0);
 }
 
+/* PID 1 of a namespace ignores what it neither holds back nor handles (pid_namespaces(7)): a stop that comes between our
+ * birth and supervise would be lost. */
+static void hold_stop(void)
+{
+	sigset_t stop;
+
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTERM);
+	if (sigprocmask(SIG_BLOCK, &stop, NULL))
+		fail("sigprocmask");
+}
+
 void enter_room(const struct room *room)
 {
 	pid_t first;
@@ -97,6 +109,7 @@ void enter_room(const struct room *room)
 		attend(first);
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) || setsid() < 0)
 		fail("pdeathsig");
+	hold_stop();
 	/* From within the namespace, or it would be the jail's: other runs of the skill are in that one. */
 	if (room->proc && mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
 		fail("mount_proc");

@@ -9,15 +9,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Ignored signals and the mask survive execve (signal(7)): a runner started by nohup would change what scripts see. */
-static void reset_signals(void)
+/* Ignored signals and the mask survive execve (signal(7)): a runner started by nohup would change what scripts see. A
+ * supervisor goes on holding back a stop that may have come already (room.c); its child resets the mask. */
+static void reset_signals(int supervised)
 {
 	sigset_t none;
 
 	for (int number = 1; number < NSIG; number++)
 		signal(number, SIG_DFL); /* EINVAL for SIGKILL, SIGSTOP and libc's own */
 	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	if (!supervised)
+		sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
 /* Go set it between fork and exec, when it could still notice that the parent was gone already. Here it is only seen
@@ -46,7 +48,7 @@ int main(int argc, char **argv)
 	if (plan.head.flags & PLAN_CGROUP && !(plan.head.flags & PLAN_JAIL))
 		join_cgroup(FD_CGROUP);
 	close_from(FD_STATUS + 1);
-	reset_signals();
+	reset_signals(plan.head.flags & PLAN_SUPERVISE);
 	umask(077);
 	check_parent_death_signal();
 	if (plan.head.flags & PLAN_SUPERVISE)
