@@ -33,13 +33,16 @@ func warmSoak(t *testing.T, tier string, runs int) {
 	const parts = 8
 	s := soakStack(t, "RUNNER_ISOLATION="+tier)
 	var held []holdings
-	cold, began := 0, time.Now()
+	var busy time.Duration
+	cold := 0
 	for part := range parts {
+		began := time.Now()
 		cold += s.warmRuns(t, part*runs/parts, (part+1)*runs/parts)
+		busy += time.Since(began)
 		s.untilIdle(t)
 		held = append(held, s.holdings(t))
 	}
-	t.Logf("%d runs in %s, %d of them cold", runs, time.Since(began).Round(time.Second), cold)
+	t.Logf("%d runs in %s, %.0f a second, %d of them cold", runs, busy.Round(time.Second), float64(runs)/busy.Seconds(), cold)
 	for i, h := range held {
 		t.Logf("after part %d: runner %.0f KiB and %d descriptors; below it %d processes with %.0f KiB", i+1, h.runner, h.descriptors, h.processes, h.below)
 	}

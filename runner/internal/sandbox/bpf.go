@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -35,7 +36,28 @@ const maxJump = 255
 // assemble makes the filter program of a policy: check the architecture, refuse the numbers of foreign tables, then a
 // binary search by number. A linear list would be three times as long, and the kernel walks the program for each call
 // whose answer depends on arguments (for the others it keeps a bitmap since 5.11).
-func assemble(rules map[string]rule) []unix.SockFilter {
+func assemble(rules map[string]rule) []unix.SockFilter { return program(rules, unlisted) }
+
+// assembleOver makes a filter that comes on top of one with the rules of base, which stays in force: it has those rules alone
+// that differ, and leaves all else to the other. The kernel translates a filter for each process that puts one on, and tries
+// it with every number that there is, so that a short one is put on faster.
+func assembleOver(base, rules map[string]rule) []unix.SockFilter {
+	differ := map[string]rule{}
+	for name := range numbers {
+		below, above := base[name], rules[name]
+		for _, r := range []*rule{&below, &above} {
+			if r.then == 0 && r.checks == nil {
+				r.then = unlisted
+			}
+		}
+		if !reflect.DeepEqual(below, above) {
+			differ[name] = above
+		}
+	}
+	return program(differ, allow)
+}
+
+func program(rules map[string]rule, others action) []unix.SockFilter {
 	program := []unix.SockFilter{
 		load(offsetArch),
 		jump(unix.BPF_JEQ, uint32(nativeArch), 1, 0),
@@ -44,7 +66,7 @@ func assemble(rules map[string]rule) []unix.SockFilter {
 		jump(unix.BPF_JGE, firstForeignCall, 0, 1),
 		give(kill),
 	}
-	return append(program, search(spans(rules))...)
+	return append(program, search(spans(rules, others))...)
 }
 
 // span is the code for all numbers from first up to the next span.
@@ -53,15 +75,15 @@ type span struct {
 	code  []unix.SockFilter
 }
 
-// spans lays the rules out by number, fills the gaps with the answer for unlisted calls, and joins equal neighbours.
-func spans(rules map[string]rule) []span {
+// spans lays the rules out by number, fills the gaps with the answer for all others, and joins equal neighbours.
+func spans(rules map[string]rule, others action) []span {
 	byNumber := map[uint32]rule{}
 	for name, r := range rules {
 		if number, ok := numbers[name]; ok {
 			byNumber[number] = r
 		}
 	}
-	out := []span{{0, []unix.SockFilter{give(unlisted)}}}
+	out := []span{{0, []unix.SockFilter{give(others)}}}
 	put := func(first uint32, code []unix.SockFilter) {
 		last := &out[len(out)-1]
 		switch {
@@ -74,7 +96,7 @@ func spans(rules map[string]rule) []span {
 	}
 	for _, number := range slices.Sorted(maps.Keys(byNumber)) {
 		put(number, byNumber[number].code())
-		put(number+1, []unix.SockFilter{give(unlisted)})
+		put(number+1, []unix.SockFilter{give(others)})
 	}
 	return out
 }

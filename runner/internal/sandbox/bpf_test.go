@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -282,6 +283,59 @@ func TestFilterIsTheTable(t *testing.T) {
 			if got, err := evaluate(program, call{number: number, arch: nativeArch}); err != nil || got != want {
 				t.Errorf("%d: got %#x, want %#x, %v", number, got, want, err)
 			}
+		}
+	}
+}
+
+// bothOf is what the kernel makes of two filters: the strictest answer, and of two alike that of the newer (seccomp(2)).
+func bothOf(t *testing.T, older, newer []unix.SockFilter, c call) action {
+	t.Helper()
+	first, err1 := evaluate(older, c)
+	second, err2 := evaluate(newer, c)
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	rank := func(a action) int {
+		return slices.Index([]action{kill, action(unix.SECCOMP_RET_ERRNO), allow}, a&action(unix.SECCOMP_RET_ACTION_FULL))
+	}
+	if rank(first) < 0 || rank(second) < 0 {
+		t.Fatalf("unknown answers %#x %#x", first, second)
+	}
+	if rank(first) < rank(second) {
+		return first
+	}
+	return second
+}
+
+// The short filter of a run in a cell decides every call as the whole one would on top of the cell's, and answers itself
+// what the cell is allowed and a run is not. Without one of its rules a row fails.
+func TestFilterOverThatOfACell(t *testing.T) {
+	for name, cell := range map[string]map[string]rule{"cell": cellPolicy(several), "cell in a jail": jailCellPolicy(several)} {
+		base, whole, short := completed(assemble(cell)), completed(assemble(policy(single))), completed(assembleOver(cell, policy(single)))
+		if len(short) > len(whole)/3 {
+			t.Errorf("%s: %d instructions, the whole filter has %d", name, len(short), len(whole))
+		}
+		var calls []call
+		for number := range uint32(2000) {
+			calls = append(calls, call{number: number, arch: nativeArch})
+		}
+		for _, row := range filterRows {
+			if number, ok := numbers[row.name]; ok {
+				calls = append(calls, call{number: number, arch: nativeArch, args: row.args})
+			}
+		}
+		differ := 0
+		for _, c := range calls {
+			want := bothOf(t, base, whole, c)
+			if got := bothOf(t, base, short, c); got != want {
+				t.Errorf("%s: call %d %x: got %#x, want %#x", name, c.number, c.args, got, want)
+			}
+			if alone, err := evaluate(base, c); err == nil && alone != want {
+				differ++
+			}
+		}
+		if differ < 10 {
+			t.Errorf("%s: the filter of a run changes only %d answers: nothing was compared", name, differ)
 		}
 	}
 }

@@ -22,6 +22,7 @@ import (
 //	-----------                              --------------------------------------
 //	start of the shim with the cell's plan -> confined: Landlock, filter and limits as wide as its runs need
 //	modules, scripts by sealed memfd ------> imports, compiles; answers
+//	rehearsal, a fork that is looked at ---> remembers which pages its forks will need (hot.go)
 //	fork request: pipes, plan, folder -----> clone with CLONE_PARENT: the run is our child, not the cell's
 //	                                         the run: session, parent-death signal, the plan of a cold start on top,
 //	                                         read back, 'K'; waits at its gate
@@ -335,8 +336,16 @@ func (f inForce) cellPlan(spec Spec, root string) (plan, error) {
 }
 
 // forFork is for the plan of a run in a cell: its oom_score_adj is the cell's already, and nothing in /proc can be written
-// any more; its cgroup is entered from outside (fork.join). All else is as in a cold run.
+// any more; its cgroup is entered from outside (fork.join). Its filter is the part that its cell's does not have. All else is as
+// in a cold run.
 func (f inForce) forFork() inForce {
 	f.oom, f.joins, f.forked = false, false, true
+	switch {
+	case f.one == nil:
+	case f.jailed:
+		f.one = f.overJailCell
+	default:
+		f.one = f.overCell
+	}
 	return f
 }

@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -22,6 +24,17 @@ type diskUsage struct {
 }
 
 func (u diskUsage) above(l Limits) bool { return u.bytes > l.DiskBytes || u.entries > l.DiskFiles }
+
+// isEmpty spares the look at what most runs leave: nothing.
+func isEmpty(dir string) bool {
+	file, err := os.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	_, err = file.Readdirnames(1)
+	return errors.Is(err, io.EOF)
+}
 
 func treeUsage(dir string, most int) diskUsage {
 	u := diskUsage{most: most, seen: map[uint64]bool{}}

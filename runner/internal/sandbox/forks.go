@@ -222,7 +222,7 @@ func (f *fork) wait() error {
 	}
 	err := f.pipes.status.SetReadDeadline(time.Now().Add(forkPatience))
 	readCapped(f.pipes.status, 4096, func() {})
-	return errors.Join(err, f.process.Release())
+	return errors.Join(err, gone(f.process))
 }
 
 // discard is end for a fork that never got a run: its folder goes too.

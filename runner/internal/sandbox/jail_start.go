@@ -153,9 +153,30 @@ func statusSocket() (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "status"), os.NewFile(uintptr(fds[1]), "status"), nil
 }
 
-// leave waits for the end of a run in a jail. It is not our child: the end of its status socket is its end, as the
-// attendant holds that until all of the run is gone.
+// leave waits for the end of a run in a jail: of its status socket, which the supervisor holds, and then of the supervisor.
 func (r *run) leave() waited {
 	r.status = readCapped(r.pipes.status, 4096, func() {})
-	return waited{err: r.process.Release()}
+	return waited{err: gone(r.process)}
+}
+
+// gone waits for a supervisor that is about to end. It is PID 1 of its namespace, which ends after all others in there
+// (pid_namespaces(7)), and not our child: a pidfd tells.
+func gone(supervisor *os.Process) error {
+	var n int
+	var polled error
+	err := supervisor.WithHandle(func(fd uintptr) {
+		for {
+			n, polled = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(sweepLimit.Milliseconds()))
+			if !errors.Is(polled, unix.EINTR) {
+				return
+			}
+		}
+	})
+	switch {
+	case errors.Is(err, os.ErrProcessDone):
+		err = nil
+	case err == nil && polled == nil && n == 0:
+		err = fmt.Errorf("%w: PID 1 of the run is still there after %v", ErrSupervisor, sweepLimit)
+	}
+	return errors.Join(err, polled, supervisor.Release())
 }

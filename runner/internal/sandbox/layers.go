@@ -140,6 +140,8 @@ func (p *prober) trySeccomp(control facts, force *inForce, posture *Posture) {
 	if posture.add(layerSeccomp, "", reason) {
 		force.one, force.many = one, many
 		force.cell, force.jailCell = assemble(cellPolicy(on)), assemble(jailCellPolicy(on))
+		on.processes = false
+		force.overCell, force.overJailCell = assembleOver(cellPolicy(on), policy(on)), assembleOver(jailCellPolicy(on), policy(on))
 	}
 }
 

@@ -86,6 +86,8 @@ type inForce struct {
 	many     []unix.SockFilter // and with several
 	cell     []unix.SockFilter // for cells, below that of their runs
 	jailCell []unix.SockFilter // for cells in jails: with what it takes to make a room
+
+	overCell, overJailCell []unix.SockFilter // one, on top of these
 }
 
 // planFor is the plan of one run: exactly the layers in force, so that the shim fails when one of them is missing.

@@ -281,5 +281,13 @@ func (w *Cells) newCell(spec Spec) (*cell, error) {
 	if err := c.compile(spec.Argv[len(spec.Argv)-1], spec.Warm.Text); err != nil {
 		return nil, errors.Join(fmt.Errorf("compile: %w", err), c.kill())
 	}
+	plan, release, err := w.forks.get(spec, w.force.forFork())
+	if err != nil {
+		return nil, errors.Join(err, c.kill())
+	}
+	defer release()
+	if err := w.warmUp(c, spec, plan); err != nil {
+		return nil, errors.Join(err, c.kill())
+	}
 	return c, nil
 }

@@ -141,7 +141,7 @@ func newRun(spec Spec, p *pipes) *run {
 // follow reads what the started process writes.
 func (r *run) follow() {
 	p, spec := r.pipes, r.spec
-	r.watch = newWatch(r.process.Pid, spec, r.group, r.supervised())
+	r.watch = newWatch(r.process.Pid, spec, r.group, r.supervised(), r.forked)
 	go func() {
 		r.stdout <- readCapped(p.stdout, spec.Limits.StdoutBytes, func() {
 			r.overflow.Store(true)
@@ -283,7 +283,7 @@ func (r *run) exit(state *os.ProcessState, out output, oomKill func() bool) (Exi
 	}
 	e.crowded = r.crowded && r.spec.Limits.Processes > 1 // threads alone end in the script's own error
 	// A run that is faster than the watch is held to its limit all the same. In a jail its folder has a size of its own.
-	e.overDisk = !r.jailed && treeUsage(r.spec.Dir, r.spec.Limits.DiskFiles).above(r.spec.Limits)
+	e.overDisk = !r.jailed && !isEmpty(r.spec.Dir) && treeUsage(r.spec.Dir, r.spec.Limits.DiskFiles).above(r.spec.Limits)
 	exit := Exit{Warm: r.forked, Stdout: out.stdout, Wall: r.wall, CPU: cpuTime(usage), MaxRSSBytes: r.peak(usage, <-r.watch.peak)}
 	if s := told.ended; s != nil {
 		e.wait, e.leader, e.crowded = syscall.WaitStatus(s.Wait), microseconds(s.LeaderCPU), e.crowded || s.Flags&endCrowded != 0

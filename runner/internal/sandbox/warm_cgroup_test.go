@@ -12,12 +12,12 @@ import (
 )
 
 // TestWarmRunIsInItsCgroup: also where cold runs are born in theirs a fork is moved, and the cell stays with the runner. In a
-// jail the supervisor and the attendant are in it too, as those of a cold run are.
+// jail the supervisor is in it too, as those of a cold run are.
 func TestWarmRunIsInItsCgroup(t *testing.T) {
 	for name, row := range map[string]struct {
 		joins, jailed bool
 		processes     int
-	}{"born": {false, false, 1}, "joins": {true, false, 1}, "in a jail": {false, true, 3}} {
+	}{"born": {false, false, 1}, "joins": {true, false, 1}, "in a jail": {false, true, 2}} {
 		t.Run(name, func(t *testing.T) {
 			cold := inGroups(t, row.joins)
 			if row.jailed {

@@ -121,7 +121,7 @@ func (f *fork) untilGone(t *testing.T) {
 		}
 		return
 	}
-	for !errors.Is(syscall.Kill(f.process.Pid, 0), syscall.ESRCH) { // its attendant waits for it
+	for !errors.Is(syscall.Kill(f.process.Pid, 0), syscall.ESRCH) {
 		time.Sleep(time.Millisecond)
 	}
 }

@@ -19,13 +19,14 @@ type watch struct {
 	dir        string
 	limits     Limits
 	supervised bool       // pid is a supervisor, and the run is below it
+	peakUntold bool       // see peak in exit.go: of other runs the kernel tells the peak at the end
 	group      *group     // nil without that layer
 	exceeded   chan Cause // at most one
 	peak       chan int64 // bytes, sent once when the watch ends
 }
 
-func newWatch(pid int, spec Spec, g *group, supervised bool) *watch {
-	return &watch{pid: pid, dir: spec.Dir, limits: spec.Limits, group: g, supervised: supervised, exceeded: make(chan Cause, 1), peak: make(chan int64, 1)}
+func newWatch(pid int, spec Spec, g *group, supervised, forked bool) *watch {
+	return &watch{peakUntold: !supervised && !forked, pid: pid, dir: spec.Dir, limits: spec.Limits, group: g, supervised: supervised, exceeded: make(chan Cause, 1), peak: make(chan int64, 1)}
 }
 
 // run looks until ctx ends or something is above its limit.
@@ -43,7 +44,9 @@ func (w *watch) run(ctx context.Context) {
 		case <-time.After(wait):
 		}
 		if look < len(firstLooks) {
-			peak = max(peak, peakMemory(w.pid))
+			if w.peakUntold {
+				peak = max(peak, peakMemory(w.pid))
+			}
 			continue
 		}
 		now := w.look()

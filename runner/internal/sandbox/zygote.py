@@ -33,7 +33,7 @@ def import_modules(names, _):
         except Exception:
             pass
     gc.collect()
-    gc.freeze()  # the collector of a run need not touch, and so copy, what is shared
+    gc.freeze()
 
 
 def compile_script(path, descriptor):
@@ -55,6 +55,12 @@ def compile_script(path, descriptor):
 def become(path, _):
     """Makes this process look like a cold start of the script, once for all forks of it in a row: what is written here is
     shared by them, and each would have to copy it. Returns its code, or its text where it has none."""
+    import gc
+
+    # The collector of a run need not touch, and so copy, what is shared. What comes below is the run's own: in a namespace
+    # that the collector leaves alone nothing that holds itself would ever be finalized.
+    gc.collect()
+    gc.freeze()
     text, code = codes[path]
     path = os.fsdecode(path)
     sys.argv[:] = [path]
@@ -72,8 +78,9 @@ def become(path, _):
     return code or text
 
 
-def enter(environment):
-    """The run's environment, in its order, in place of the cell's."""
+def enter(environment, _):
+    """The run's environment, in its order, in place of the cell's. Forks in a row differ in values alone, which cell/run.c
+    replaces one by one."""
     entries = [entry.partition(b"=") for entry in environment.split(b"\0") if entry]
     for name in posix.environ.keys() - {name for name, _, _ in entries}:
         posix.unsetenv(name)
@@ -83,12 +90,10 @@ def enter(environment):
     for name, _, value in entries:
         posix.putenv(name, value)
         posix.environ[name] = data[name] = value
-    if "threading" in sys.modules:
-        sys.modules["threading"].main_thread()._set_native_id()
 
 
 cell = load(sys.argv[1])
-cell.use(import_modules, compile_script, become, enter, atexit._run_exitfuncs)
+cell.use(import_modules, compile_script, become, enter, atexit._run_exitfuncs, posix.environ, os.environ._data)
 library = sys.path[1:]  # without the working folder, which -c puts there
 sys.path[:] = library
 sys.excepthook = cell.serve

@@ -1,6 +1,8 @@
 /* The module as Python sees it, and the loop. */
 #include "cell.h"
 
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +19,7 @@ _Noreturn void give_up(const char *what)
 }
 
 /* Calls a part with a text and a number. */
-static PyObject *call(PyObject *part, const char *text, size_t length, long number, const char *what)
+PyObject *call_part(PyObject *part, const char *text, size_t length, long number, const char *what)
 {
 	PyObject *bytes = PyBytes_FromStringAndSize(text, (Py_ssize_t)length), *count = PyLong_FromLong(number);
 	PyObject *answer = bytes && count ? PyObject_CallFunctionObjArgs(part, bytes, count, NULL) : NULL;
@@ -31,7 +33,7 @@ static PyObject *call(PyObject *part, const char *text, size_t length, long numb
 
 static void import_modules(struct message *message)
 {
-	Py_DecRef(call(parts.import, message->text + 1, message->length - 1, 0, "import"));
+	Py_DecRef(call_part(parts.import, message->text + 1, message->length - 1, 0, "import"));
 	acknowledge('I');
 }
 
@@ -39,7 +41,7 @@ static void compile_script(struct message *message)
 {
 	if (message->count != 1)
 		give_up("compile request");
-	Py_DecRef(call(parts.compile, message->text + 1, strlen(message->text + 1), message->fds[0], "compile"));
+	Py_DecRef(call_part(parts.compile, message->text + 1, strlen(message->text + 1), message->fds[0], "compile"));
 	acknowledge('C');
 }
 
@@ -57,17 +59,17 @@ static void become(const char *path)
 		give_up("long path");
 	strcpy(current.path, path);
 	Py_DecRef(current.code);
-	current.code = call(parts.become, path, strlen(path), 0, "become");
+	current.code = call_part(parts.become, path, strlen(path), 0, "become");
 }
 
-static const char *next_text(const char *text)
+static char *next_text(char *text)
 {
 	return text + strlen(text) + 1;
 }
 
 static void fork_run(struct message *message)
 {
-	const char *path = message->text + 1, *end = message->text + message->length;
+	char *path = message->text + 1, *end = message->text + message->length;
 	struct request request = {.path = current.path, .folder = next_text(path)};
 	pid_t pid;
 
@@ -77,8 +79,9 @@ static void fork_run(struct message *message)
 		give_up("fork request");
 	request.length = (size_t)(end - request.environment);
 	become(path);
+	prepare_environment(request.environment, request.length);
 	PyOS_BeforeFork();
-	pid = fork_sibling();
+	pid = *request.room ? (pid_t)borrow_sibling(CLONE_VM | CLONE_VFORK | CLONE_PARENT | SIGCHLD) : fork_sibling();
 	if (pid == 0)
 		live(message, &request, current.code);
 	PyOS_AfterFork_Parent();
@@ -106,6 +109,10 @@ static PyObject *serve(PyObject *self, PyObject *args)
 		case 'C':
 			compile_script(&message);
 			break;
+		case 'H':
+			learn_hot(&message);
+			acknowledge('H');
+			break;
 		case 'F':
 			fork_run(&message);
 			break;
@@ -120,13 +127,16 @@ static PyObject *serve(PyObject *self, PyObject *args)
 static PyObject *use(PyObject *self, PyObject *args)
 {
 	(void)self;
-	if (!PyArg_ParseTuple(args, "OOOOO", &parts.import, &parts.compile, &parts.become, &parts.enter, &parts.leave))
+	if (!PyArg_ParseTuple(args, "OOOOOOO", &parts.import, &parts.compile, &parts.become, &parts.enter, &parts.leave, &parts.environ,
+			      &parts.environ_data))
 		return NULL;
 	Py_IncRef(parts.import);
 	Py_IncRef(parts.compile);
 	Py_IncRef(parts.become);
 	Py_IncRef(parts.enter);
 	Py_IncRef(parts.leave);
+	Py_IncRef(parts.environ);
+	Py_IncRef(parts.environ_data);
 	Py_IncRef(Py_None);
 	return Py_None;
 }

@@ -62,6 +62,7 @@ PyObject *PyLong_FromLong(long);
 long PyLong_AsLong(PyObject *);
 
 PyObject *PyDict_GetItemString(PyObject *, const char *); /* borrowed */
+int PyDict_SetItem(PyObject *, PyObject *, PyObject *);
 int PyDict_DelItem(PyObject *, PyObject *);
 int PyDict_DelItemString(PyObject *, const char *);
 int PyDict_Next(PyObject *, Py_ssize_t *, PyObject **, PyObject **);

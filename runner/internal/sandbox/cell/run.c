@@ -65,31 +65,31 @@ static void narrow(const struct plan *plan)
 
 /* Waits for the runner to open the gate, by 'G' and the environment. Its end without a word means that this run is not
  * wanted any more. */
-static PyObject *wait_at_gate(void)
+static void enter_by_gate(void)
 {
-	static char text[4096];
+	static char text[4096 + 1];
 	ssize_t length;
 
 	do
-		length = read(FD_GATE, text, sizeof text);
+		length = read(FD_GATE, text, sizeof text - 1);
 	while (length < 0 && errno == EINTR);
 	if (length <= 0 || text[0] != 'G')
 		_exit(0);
 	close(FD_GATE);
-	return PyBytes_FromStringAndSize(text + 1, length - 1);
+	enter_environment(text + 1, (size_t)length - 1);
 }
 
-static void enter(PyObject *environment)
+/* The kernel's number for the main thread is not that of the cell's. */
+static void number_main_thread(void)
 {
-	PyObject *done = environment ? PyObject_CallFunctionObjArgs(parts.enter, environment, NULL) : NULL;
+	PyObject *threading = PyDict_GetItemString(PyImport_GetModuleDict(), "threading");
+	PyObject *thread = threading ? PyObject_CallMethod(threading, "main_thread", NULL) : NULL;
+	PyObject *done = thread ? PyObject_CallMethod(thread, "_set_native_id", NULL) : NULL;
 
-	if (!done) {
-		PyErr_Print();
-		errno = ECANCELED;
-		fail("enter");
-	}
+	if (!done)
+		PyErr_Clear();
 	Py_DecRef(done);
-	Py_DecRef(environment);
+	Py_DecRef(thread);
 }
 
 static _Noreturn void wrong_plan(void)
@@ -110,7 +110,10 @@ static void be_sibling(const struct request *request, struct plan *plan)
 		fail_at("chdir", request->folder);
 }
 
-/* Returns in the process of the run; its supervisor and its attendant stay behind, and never come near the interpreter. */
+/*
+ * Returns in the process of the run; its supervisor stays behind, and never comes near the interpreter. Up to fork_child this
+ * is the cell's own memory, which a process that only makes namespaces need not copy; the cell stands still meanwhile.
+ */
 static void be_in_room(const struct request *request, struct plan *plan, int grouped)
 {
 	const int wanted = PLAN_FORK | PLAN_SUPERVISE | PLAN_JAIL;
@@ -118,6 +121,7 @@ static void be_in_room(const struct request *request, struct plan *plan, int gro
 	unsigned long long bytes, files;
 	char parent[4096];
 	struct room room = {.parent = parent, .dir = request->folder};
+	pid_t first;
 
 	load_plan(plan);
 	if ((plan->head.flags & (wanted | PLAN_CGROUP)) != wanted || !name || name - request->folder >= (ptrdiff_t)sizeof parent ||
@@ -129,7 +133,13 @@ static void be_in_room(const struct request *request, struct plan *plan, int gro
 	if (grouped)
 		join_cgroup(FD_GROUP);
 	close_from(FD_GROUP);
-	enter_room(&room);
+	furnish_room(&room);
+	first = fork_child();
+	if (first < 0)
+		fail("fork");
+	if (first)
+		_exit(0);
+	be_first(&room);
 	supervise(plan);
 }
 
@@ -142,14 +152,14 @@ _Noreturn void live(const struct message *message, const struct request *request
 		be_in_room(request, &plan, message->count > FD_GROUP);
 	else
 		be_sibling(request, &plan);
+	fetch_hot();
 	PyOS_AfterFork_Child();
+	number_main_thread();
 	count_modules();
 	narrow(&plan);
-	/* What the end of the run will write to is copied now, while nobody waits. */
-	enter(PyBytes_FromStringAndSize(request->environment, (Py_ssize_t)request->length));
-	rehearse();
+	enter_environment(request->environment, request->length);
 	report_ready();
-	enter(wait_at_gate());
+	enter_by_gate();
 	report_started();
 	close(FD_STATUS);
 	run_script(code, request->path);

@@ -126,12 +126,6 @@ static void let_go(void)
 	PyGC_Collect();
 }
 
-void rehearse(void)
-{
-	flush_all();
-	PyGC_Collect();
-}
-
 static _Noreturn void leave(int status, int interrupted)
 {
 	PyObject *threading = PyDict_GetItemString(PyImport_GetModuleDict(), "threading"), *done;

@@ -3,11 +3,12 @@
  * starts the runs: the jail's PID 1. What a run needs comes over the door, a SEQPACKET socket: see struct request. For
  * each request:
  *
- *   jail ---fork---> attendant: own user, pid, mount, ipc, uts and network namespace, own working folder (room.c)
+ *   jail ---fork---> a helper: own user, pid, mount, ipc, uts and network namespace, own working folder (room.c)
  *                      '--fork---> PID 1 of the run's namespace: the supervisor; from there on as any other run
  *
- * The attendant waits, and with its end the status socket ends too: then all of the run is gone, as the kernel ends a
- * PID namespace with its PID 1, and a PID 1 only after all the others.
+ * The helper ends at once: it is there because unshare(2) gives a new PID namespace to children alone, and clone(2) with such
+ * flags is refused by the profile that a container has (deploy/). The end of a PID 1 is that of all in its namespace: the
+ * kernel ends the others first. The runner waits for it by a pidfd.
  */
 #include "shim.h"
 
@@ -143,7 +144,7 @@ static void enter(char ***arguments)
 void jail(char ***arguments)
 {
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
-	signal(SIGCHLD, SIG_IGN); /* nobody waits for the attendants */
+	signal(SIGCHLD, SIG_IGN); /* nobody waits for the helpers, nor for the PID 1 that they leave to us */
 	while (receive()) {
 		pid_t pid = fork_into_cgroup();
 

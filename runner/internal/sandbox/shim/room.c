@@ -27,6 +27,7 @@ static void put_text(const char *path, const char *text)
  * In the jail they are 0, and to map that is for CAP_SETFCAP, the one capability that the jail has. */
 static void map_ids(const struct room *room)
 {
+	int before = prctl(PR_GET_DUMPABLE, 0, 0, 0, 0);
 	char line[64];
 
 	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* or the files were root's */
@@ -35,7 +36,7 @@ static void map_ids(const struct room *room)
 	put_text("/proc/self/gid_map", line);
 	snprintf(line, sizeof line, "%u 0 1", room->uid);
 	put_text("/proc/self/uid_map", line);
-	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	prctl(PR_SET_DUMPABLE, (unsigned long)before, 0, 0, 0);
 }
 
 /* Where the runner makes them for a run outside a jail: see LinksDir in ../sandbox.go. */
@@ -69,19 +70,6 @@ static void make_folder(const struct room *room)
 	make_links(room);
 }
 
-/* FD_LAST is the highest descriptor that may be open here. */
-static _Noreturn void attend(pid_t first)
-{
-	enum { FD_LAST = 6 };
-
-	for (int fd = 0; fd <= FD_LAST; fd++)
-		if (fd != FD_STATUS)
-			close(fd);
-	while (waitpid(first, NULL, 0) < 0 && errno == EINTR)
-		;
-	_exit(0);
-}
-
 /* PID 1 of a namespace ignores what it neither holds back nor handles (pid_namespaces(7)): a stop that comes between our
  * birth and supervise would be lost. */
 static void hold_stop(void)
@@ -94,24 +82,34 @@ static void hold_stop(void)
 		fail("sigprocmask");
 }
 
-void enter_room(const struct room *room)
+void furnish_room(const struct room *room)
 {
-	pid_t first;
-
 	if (unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET))
 		fail("unshare");
 	map_ids(room);
 	make_folder(room);
-	first = fork();
-	if (first < 0)
-		fail("fork");
-	if (first)
-		attend(first);
-	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) || setsid() < 0)
-		fail("pdeathsig");
+}
+
+void be_first(const struct room *room)
+{
+	if (setsid() < 0)
+		fail("setsid");
 	hold_stop();
 	/* From within the namespace, or it would be the jail's: other runs of the skill are in that one. */
 	if (room->proc && mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
 		fail("mount_proc");
 	report_born();
+}
+
+void enter_room(const struct room *room)
+{
+	pid_t first;
+
+	furnish_room(room);
+	first = fork();
+	if (first < 0)
+		fail("fork");
+	if (first)
+		_exit(0);
+	be_first(room);
 }

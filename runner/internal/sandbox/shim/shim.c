@@ -50,7 +50,8 @@ int main(int argc, char **argv)
 	close_from(FD_STATUS + 1);
 	reset_signals(plan.head.flags & PLAN_SUPERVISE);
 	umask(077);
-	check_parent_death_signal();
+	if (!(plan.head.flags & PLAN_JAIL)) /* where the kernel ends all of us with the jail's PID 1 */
+		check_parent_death_signal();
 	if (plan.head.flags & PLAN_SUPERVISE)
 		supervise(&plan); /* returns in the child */
 	confine(&plan);

@@ -90,7 +90,9 @@ struct room {
 	uint32_t uid, gid, proc, links; /* proc: mount one of its own */
 	char **link_texts;		/* of each link its name and where it leads */
 };
-void enter_room(const struct room *room); /* returns in PID 1 of the new namespace; our end is that of all in it */
+void furnish_room(const struct room *room); /* makes the namespaces; what is forked next is their PID 1 */
+void be_first(const struct room *room);	    /* which does this first */
+void enter_room(const struct room *room);   /* both; returns in PID 1 */
 
 /* cgroup.c, jail.c */
 void join_cgroup(int folder);

@@ -136,7 +136,7 @@ static void survive_parent(pid_t parent)
 }
 
 /* In a jail we are PID 1 of the run's namespace: there is nobody else to sweep, and our end is the end of all. */
-static void be_first(struct watch *w)
+static void be_alone(struct watch *w)
 {
 	if (getpid() != 1) {
 		errno = ENOTSUP;
@@ -176,7 +176,7 @@ void supervise(const struct plan *plan)
 		fail("supervisor_dumpable");
 	no_new_privs();
 	if (plan->head.flags & PLAN_JAIL)
-		be_first(&w);
+		be_alone(&w);
 	else
 		be_subreaper(&w, plan, parent);
 	w.leader = fork();
