@@ -15,6 +15,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"text/tabwriter"
 	"time"
 
@@ -36,7 +38,9 @@ type Row struct {
 	Name  string  `json:"name"`
 	P50   float64 `json:"p50_ms"`
 	P95   float64 `json:"p95_ms"`
-	Ratio float64 `json:"ratio"` // of the medians, to the bare start
+	Ratio float64 `json:"ratio"`           // of the medians, to the bare start
+	Rate  float64 `json:"runs_per_second"` // with several at once
+	Times float64 `json:"times_bare"`      // of the rate
 }
 
 // Report has the bare start first.
@@ -84,8 +88,14 @@ func Measure(ctx context.Context, cfg Config) (Report, error) {
 		return Report{}, err
 	}
 	report := Report{Layers: cfg.Box.Posture().Names(), Rounds: cfg.Rounds, Remarks: []string{}}
+	rates, err := together(ways, settle)
+	if err != nil {
+		return Report{}, err
+	}
 	for i, w := range ways {
-		report.Rows = append(report.Rows, row(w.name, took[i], took[0]))
+		r := row(w.name, took[i], took[0])
+		r.Rate, r.Times = rates[i], rates[i]/rates[0]
+		report.Rows = append(report.Rows, r)
 	}
 	return report, nil
 }
@@ -115,6 +125,55 @@ func byTurns(ways []way, rounds int, settle func()) ([][]time.Duration, error) {
 		}
 	}
 	return took, nil
+}
+
+// How many start at once for the rate, how long, and how often each way has its turn.
+const (
+	atOnce  = 4
+	stretch = 1500 * time.Millisecond
+	turns   = 3
+)
+
+// together gives the runs a second of each way with several at once.
+func together(ways []way, settle func()) ([]float64, error) {
+	ended, took := make([]float64, len(ways)), make([]time.Duration, len(ways))
+	for range turns {
+		for i, w := range ways {
+			n, passed, err := crowd(w)
+			if err != nil {
+				return nil, err
+			}
+			ended[i], took[i] = ended[i]+float64(n), took[i]+passed
+			settle()
+		}
+	}
+	for i := range ended {
+		ended[i] /= took[i].Seconds()
+	}
+	return ended, nil
+}
+
+// crowd makes one run after the other, so many at once, and gives how many there were.
+func crowd(w way) (int64, time.Duration, error) {
+	var runs atomic.Int64
+	var all sync.WaitGroup
+	failed := make(chan error, atOnce)
+	begin := time.Now()
+	for range atOnce {
+		all.Go(func() {
+			for time.Since(begin) < stretch {
+				out, err := w.run()
+				if err != nil || string(out) != answer {
+					failed <- fmt.Errorf("%s: answered %q: %w", w.name, out, err)
+					return
+				}
+				runs.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	close(failed)
+	return runs.Load(), time.Since(begin), <-failed
 }
 
 // warm is what the manifest would say of the script.
@@ -171,14 +230,14 @@ func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 // Print writes a table for people.
 func (r Report) Print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "START\tP50 MS\tP95 MS\tRATIO")
+	fmt.Fprintln(table, "START\tP50 MS\tP95 MS\tRATIO\tRUNS/S\tTIMES BARE")
 	for _, row := range r.Rows {
-		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%.2f\n", row.Name, row.P50, row.P95, row.Ratio)
+		fmt.Fprintf(table, "%s\t%.1f\t%.1f\t%.2f\t%.0f\t%.2f\n", row.Name, row.P50, row.P95, row.Ratio, row.Rate, row.Times)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "\n%d rounds by turns; layers %v\n", r.Rounds, r.Layers)
+	fmt.Fprintf(out, "\n%d rounds by turns, then %d at once; layers %v\n", r.Rounds, atOnce, r.Layers)
 	for _, remark := range r.Remarks {
 		fmt.Fprintln(out, "remark: "+remark)
 	}
