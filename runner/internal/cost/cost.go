@@ -88,7 +88,7 @@ func Measure(ctx context.Context, cfg Config) (Report, error) {
 		return Report{}, err
 	}
 	report := Report{Layers: cfg.Box.Posture().Names(), Rounds: cfg.Rounds, Remarks: []string{}}
-	rates, err := together(ways, settle)
+	rates, err := together(ways, 1+cfg.Rounds/roundsOfTurn, settle)
 	if err != nil {
 		return Report{}, err
 	}
@@ -127,15 +127,15 @@ func byTurns(ways []way, rounds int, settle func()) ([][]time.Duration, error) {
 	return took, nil
 }
 
-// How many start at once for the rate, how long, and how often each way has its turn.
+// How many start at once for the rate, and how long. Each way has a turn for so many rounds.
 const (
-	atOnce  = 4
-	stretch = 1500 * time.Millisecond
-	turns   = 3
+	atOnce       = 4
+	stretch      = 1500 * time.Millisecond
+	roundsOfTurn = 30
 )
 
 // together gives the runs a second of each way with several at once.
-func together(ways []way, settle func()) ([]float64, error) {
+func together(ways []way, turns int, settle func()) ([]float64, error) {
 	ended, took := make([]float64, len(ways)), make([]time.Duration, len(ways))
 	for range turns {
 		for i, w := range ways {
