@@ -24,7 +24,7 @@ const (
 	keepRunID   = 10 * time.Minute
 	maxRunIDs   = 200_000
 	clockSlack  = 5 * time.Minute
-	tick        = 100 * time.Millisecond // 13 years fit
+	stretch     = time.Minute // whose run ids are forgotten together
 )
 
 var (
@@ -44,8 +44,15 @@ type Table struct {
 
 	mu       sync.Mutex
 	sessions map[uint64]*session
-	runs     map[uint64]uint32 // when it was claimed, in ticks since start
+	runs     []*claims // oldest first
 	swept    time.Duration
+}
+
+// claims are the run ids of a minute. A map from which entries are deleted one by one grows now and then, although it never
+// has more of them; one that is dropped as a whole gives all back.
+type claims struct {
+	first, last time.Duration // since start
+	ids         map[uint64]struct{}
 }
 
 type session struct {
@@ -81,7 +88,7 @@ func (s *session) add(name uint64, n int) {
 
 // New starts an empty table; ids stamped before now are refused.
 func New(now func() time.Time) *Table {
-	return &Table{now: now, start: now(), seed: maphash.MakeSeed(), sessions: map[uint64]*session{}, runs: map[uint64]uint32{}}
+	return &Table{now: now, start: now(), seed: maphash.MakeSeed(), sessions: map[uint64]*session{}}
 }
 
 func (t *Table) elapsed() time.Duration { return t.now().Sub(t.start) }
@@ -125,18 +132,34 @@ func (t *Table) Claim(text string) (id uuid.UUID, undo func(), err error) {
 		return id, nil, err
 	}
 	name := maphash.Bytes(t.seed, id[:])
-	if _, seen := t.runs[name]; seen {
-		return id, nil, ErrDuplicate
+	known := 0
+	for _, c := range t.runs {
+		if _, seen := c.ids[name]; seen {
+			return id, nil, ErrDuplicate
+		}
+		known += len(c.ids)
 	}
-	if len(t.runs) >= maxRunIDs {
+	if known >= maxRunIDs {
 		return id, nil, ErrFull
 	}
-	t.runs[name] = uint32(t.elapsed() / tick)
+	c := t.latest()
+	c.ids[name] = struct{}{}
 	return id, sync.OnceFunc(func() { // once: by then it may be another's
 		t.mu.Lock()
 		defer t.mu.Unlock()
-		delete(t.runs, name)
+		delete(c.ids, name)
 	}), nil
+}
+
+// latest are the claims of this minute.
+func (t *Table) latest() *claims {
+	now := t.elapsed()
+	if n := len(t.runs); n == 0 || now-t.runs[n-1].first >= stretch {
+		t.runs = append(t.runs, &claims{first: now, ids: map[uint64]struct{}{}})
+	}
+	c := t.runs[len(t.runs)-1]
+	c.last = now
+	return c
 }
 
 func (t *Table) parse(text string) (uuid.UUID, error) {
@@ -166,9 +189,5 @@ func (t *Table) sweep() {
 			delete(t.sessions, k)
 		}
 	}
-	for k, at := range t.runs {
-		if now-time.Duration(at)*tick > keepRunID {
-			delete(t.runs, k)
-		}
-	}
+	t.runs = slices.DeleteFunc(t.runs, func(c *claims) bool { return now-c.last > keepRunID })
 }

@@ -196,7 +196,7 @@ func (g *group) limit(needed []string, l Limits) error {
 	return errors.Join(g.write("memory.max", strconv.FormatUint(l.MemoryBytes+l.DiskBytes, 10)), g.write("pids.max", strconv.Itoa(l.tasks())))
 }
 
-// tasks are all processes and threads of a run, with its supervisor and who waits for that.
+// tasks are all processes and threads of a run, with its supervisor and, for a moment, who makes the room.
 func (l Limits) tasks() int { return l.Processes + 2 + spareThreads }
 
 func (g *group) write(file, text string) error {

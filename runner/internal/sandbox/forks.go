@@ -214,7 +214,7 @@ func (f *fork) end() error {
 	return errors.Join(errs...)
 }
 
-// wait: the end of the status socket is that of all that is in the room (see run.leave).
+// wait, in a room for its supervisor (see gone).
 func (f *fork) wait() error {
 	if f.jail == nil {
 		_, err := f.process.Wait()

@@ -25,11 +25,13 @@ var rehearsal []byte
 
 const (
 	rehearsalPath  = "/rehearsal.py" // there is no such file
+	rehearsalMark  = "the rehearsal ends\n"
 	rehearsalInput = "{\"a\": 1, \"b\": [1, 2.5, null, true, \"text\"], \"c\": {\"d\": \"\\u00e9\"}}\n"
 
-	// hotRanges bounds what is told to a cell, and hotBytes what one mapping may have to be looked at.
+	// hotRanges bounds what is told to a cell, and hotBytes what one mapping may have to be looked at: as much as a cell may
+	// have (cellLimits).
 	hotRanges = 1024
-	hotBytes  = 64 << 20
+	hotBytes  = 1 << 30
 )
 
 // hotRange is a piece of memory as cell/hot.c reads it.
@@ -39,7 +41,9 @@ type hotRange struct {
 	Write  uint32 // 1: it is written to, and each fork needs a copy
 }
 
-// warmUp tells a cell what its forks will need. plan is that of a run of spec.
+// warmUp tells a cell what its forks will need. plan is that of a run of spec. A rehearsal that does not come to its end is no
+// fault of the cell, whose forks work: they are slower, and the log says so. A module may print at the end, or switch the
+// collector off; a kernel may have no pagemap.
 func (w *Cells) warmUp(c *cell, spec Spec, plan *os.File) error {
 	if err := c.compile(rehearsalPath, func() ([]byte, error) { return rehearsal, nil }); err != nil {
 		return err
@@ -50,11 +54,16 @@ func (w *Cells) warmUp(c *cell, spec Spec, plan *os.File) error {
 		return err
 	}
 	var hot []hotRange
-	if err = f.rehearse(spec); err == nil {
-		hot, err = f.hotPages(c)
+	unknown := f.rehearse(spec)
+	if unknown == nil {
+		hot, unknown = f.hotPages(c)
 	}
-	if err = errors.Join(err, f.discard()); err != nil {
-		return fmt.Errorf("%w: rehearsal: %w", errCell, err)
+	if err := f.discard(); err != nil {
+		return err
+	}
+	if unknown != nil {
+		w.cfg.Log("the pages that forks need are not known: runs are warm, and slower", "skill", spec.Warm.Skill, "reason", unknown.Error())
+		return nil
 	}
 	return c.tellHot(hot)
 }
@@ -80,7 +89,7 @@ func (f *fork) rehearse(spec Spec) error {
 	}
 	for out := bufio.NewReader(f.pipes.stdout); ; {
 		line, err := out.ReadString('\n')
-		if err != nil || line == "end\n" {
+		if err != nil || strings.HasSuffix(line, rehearsalMark) {
 			return err
 		}
 	}

@@ -44,6 +44,26 @@ func TestForksHaveTheirPages(t *testing.T) {
 	})
 }
 
+// A module may print when it ends, or switch the collector off: the forks are slower, and there.
+func TestRehearsalThatFails(t *testing.T) {
+	inTiers(t, func(t *testing.T, warmBox makeWarm) {
+		w := warmBox(t)
+		s := w.spec(t, says+"print(1)\n", "json")
+		text := rehearsal
+		defer func() { rehearsal = text }()
+		rehearsal = []byte("import os\nos._exit(3)\n")
+		if err := w.Prepare(s); err != nil {
+			t.Fatal(err)
+		}
+		if exit, err := w.Run(t.Context(), w.again(t, s)); err != nil || !exit.Warm || string(exit.Stdout) != "1\n" {
+			t.Errorf("%+v %v", exit, err)
+		}
+		if !strings.Contains(w.logs.String(), "the pages that forks need are not known") {
+			t.Errorf("not said: %s", w.logs)
+		}
+	})
+}
+
 // A cell that is told nonsense, or of memory that is not there, is no danger to its runs: it ends, or they go on.
 func TestOddHotPages(t *testing.T) {
 	for name, c := range map[string]struct {

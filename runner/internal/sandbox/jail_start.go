@@ -172,6 +172,9 @@ func gone(supervisor *os.Process) error {
 			}
 		}
 	})
+	if errors.Is(err, os.ErrNoHandle) { // it had ended before it was looked for, or this kernel gives none
+		n, err = untilGone(supervisor), nil
+	}
 	switch {
 	case errors.Is(err, os.ErrProcessDone):
 		err = nil
@@ -179,4 +182,13 @@ func gone(supervisor *os.Process) error {
 		err = fmt.Errorf("%w: PID 1 of the run is still there after %v", ErrSupervisor, sweepLimit)
 	}
 	return errors.Join(err, polled, supervisor.Release())
+}
+
+func untilGone(p *os.Process) int {
+	for end := time.Now().Add(sweepLimit); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if p.Signal(unix.Signal(0)) != nil {
+			return 1
+		}
+	}
+	return 0
 }

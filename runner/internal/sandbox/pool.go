@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"time"
 )
 
@@ -46,17 +47,23 @@ type line struct {
 	making  int
 }
 
-// lineKey: runs with equal plans, the same script and the same bounds of their folder and cgroup can take each other's
+// lineKey: runs with equal plans, the same script, names in the environment, and bounds of their folder and cgroup can take each other's
 // forks.
 type lineKey struct {
 	plan   planKey
 	script string
+	names  string // of its environment: a fork has those of the run that it was made for (cell/environment.c)
 	disk   uint64
 	files  int
 }
 
 func lineOf(spec Spec) lineKey {
-	return lineKey{keyOf(spec), spec.Argv[len(spec.Argv)-1], spec.Limits.DiskBytes, spec.Limits.DiskFiles}
+	var names strings.Builder
+	for _, entry := range spec.Env {
+		name, _, _ := strings.Cut(entry, "=")
+		names.WriteString(name + "=")
+	}
+	return lineKey{keyOf(spec), spec.Argv[len(spec.Argv)-1], names.String(), spec.Limits.DiskBytes, spec.Limits.DiskFiles}
 }
 
 // take gives a waiting fork, or asks for one; nil when there is no cell, and the run goes cold.

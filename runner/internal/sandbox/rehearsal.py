@@ -35,7 +35,7 @@ class Last:
     """What is finalized when the run is over: nearly all that its end needs has been used by then."""
 
     def __del__(self, stdin=sys.stdin, stdout=sys.stdout):
-        print("end", file=stdout, flush=True)
+        print("the rehearsal ends", file=stdout, flush=True)
         stdin.read()
 
 

@@ -184,7 +184,7 @@ type waited struct {
 }
 
 // attend waits for the end of the process and hastens it when there is a reason. It returns when the process has been
-// reaped, and never before: until then something of the run is left.
+// reaped, or that of a jail has ended (gone), and never before: until then something of the run is left.
 func (r *run) attend(ctx context.Context) (*os.ProcessState, error) {
 	ended := make(chan waited, 1)
 	go func() {

@@ -322,3 +322,17 @@ func (w *warmed) seesItsJail(t *testing.T, cell int, s Spec) {
 		t.Errorf("capabilities %s", seen["CapEff"])
 	}
 }
+
+// A cell whose filter lets through what a run's short one leaves to it has no runs: they see that it is not there.
+func TestCellWithoutItsFilter(t *testing.T) {
+	w := warmBoxOn(t, full(t))
+	whole := w.force.cell
+	defer func() { w.force.cell = whole }() // other tests have this sandbox too
+	w.force.cell = program(map[string]rule{"socket": {then: refuse(unix.EACCES)}}, allow)
+	if err := w.Prepare(w.spec(t, says)); err == nil {
+		t.Error("a cell was made")
+	}
+	if !strings.Contains(w.logs.String(), "seccomp of the cell") {
+		t.Errorf("the log says: %s", w.logs)
+	}
+}

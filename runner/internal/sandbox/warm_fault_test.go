@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -126,7 +127,7 @@ func (f *fork) untilGone(t *testing.T) {
 	}
 }
 
-// TestForkThatFailsAtItsGate has not begun either: its run may be started cold. It fails at a name that no Spec may have.
+// TestForkThatFailsAtItsGate has not begun either: its run may be started cold. It fails at a name that it was not made for.
 func TestForkThatFailsAtItsGate(t *testing.T) {
 	inTiers(t, func(t *testing.T, warmBox makeWarm) {
 		w := warmBox(t)
@@ -135,9 +136,9 @@ func TestForkThatFailsAtItsGate(t *testing.T) {
 			t.Fatal(err)
 		}
 		run, began := counted(w.again(t, s))
-		run.Env = append(run.Env, "=x")
 		f, at := w.take(run)
 		defer w.release(at, run)
+		run.Env = append(slices.Clip(run.Env), "=x")
 		if _, err := w.dispatch(t.Context(), run, f); !errors.Is(err, errNotStarted) || !strings.Contains(err.Error(), "enter") || began.Load() != 0 {
 			t.Errorf("began %d times: %v", began.Load(), err)
 		}

@@ -185,3 +185,44 @@ func parentOf(t *testing.T, pid int) int {
 	}
 	return parent
 }
+
+// libc's area for restartable sequences is known to the kernel in a warm run as it is in a cold one. Without register_rseq
+// (cell/sibling.c) libc reads a number of the processor there that nobody keeps.
+func TestProcessorNumber(t *testing.T) {
+	inTiers(t, func(t *testing.T, warmBox makeWarm) {
+		w := warmBox(t)
+		s := w.spec(t, `
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+number = {"x86_64": 309, "aarch64": 168}[os.uname().machine]
+wrong = 0
+for i in range(20):
+    for cpu in os.sched_getaffinity(0) if i == 0 else (0, 1):
+        try: os.sched_setaffinity(0, {cpu})
+        except OSError: continue
+        real = ctypes.c_uint(99)
+        libc.syscall(number, ctypes.byref(real), None, None)
+        wrong += libc.sched_getcpu() != real.value
+print("wrong", wrong)
+`, "ctypes", "os")
+		cold, warm := w.both(t, s)
+		if string(cold.Stdout) != "wrong 0\n" || string(warm.Stdout) != "wrong 0\n" {
+			t.Errorf("cold %s%s, warm %s%s", cold.Stdout, cold.Stderr, warm.Stdout, warm.Stderr)
+		}
+	})
+}
+
+// A run in a jail that has ended before its process is looked for is no fault of ours.
+func TestGone(t *testing.T) {
+	cmd := exec.Command("/bin/true")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := os.FindProcess(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gone(p); err != nil {
+		t.Error(err)
+	}
+}

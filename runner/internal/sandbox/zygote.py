@@ -1,7 +1,7 @@
 """The Python part of a cell (cell/cell.h), executed in a namespace of its own by cells.go.
 
 Nothing here may change what a script sees: no module is imported that a cold start would not have, beside those of the
-skill, and no name is left behind. `become` and `enter` run in the fork, before the script.
+skill, and no name is left behind. All of it runs in the cell, none in its forks.
 """
 
 import atexit
@@ -79,7 +79,7 @@ def become(path, _):
 
 
 def enter(environment, _):
-    """The run's environment, in its order, in place of the cell's. Forks in a row differ in values alone, which cell/run.c
+    """The run's environment, in its order, in place of the cell's. Forks in a row differ in values alone, which cell/environment.c
     replaces one by one."""
     entries = [entry.partition(b"=") for entry in environment.split(b"\0") if entry]
     for name in posix.environ.keys() - {name for name, _, _ in entries}:

@@ -4,6 +4,7 @@
  */
 #include "cell.h"
 
+#include <errno.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,5 +33,6 @@ void fetch_hot(void)
 {
 	for (size_t i = 0; i < count; i++)
 		if (madvise((void *)(uintptr_t)hot[i].start, hot[i].length, hot[i].write ? POPULATE_WRITE : POPULATE_READ))
-			return; /* EINVAL: this kernel does not know it. Else a mapping has gone: what is left is a fault each */
+			if (errno == EINVAL)
+				return; /* this kernel does not know it. Else a mapping has gone */
 }

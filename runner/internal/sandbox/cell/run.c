@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-/* Descriptors 0 to 5 in the order of the message. They are moved away first, so that none is overwritten before its
+/* Descriptors 0 to 5, or 6, in the order of the message. They are moved away first, so that none is overwritten before its
  * turn. The control socket was 0 and is gone with that; whatever a module holds open goes too. */
 static void take_places(const struct message *message)
 {
@@ -45,6 +47,24 @@ static int may_list_neighbours(void)
 	return fd >= 0;
 }
 
+/* The two filters together are a run's: its own has only what differs (../bpf.go). So that of the cell is seen to be there
+ * before it goes on top, and afterwards by a call that the cell's alone refuses. */
+static void see_cell_filter(void)
+{
+	if (socket(AF_UNIX, SOCK_STREAM, 0) != -1 || errno != EACCES) {
+		errno = ENOTSUP;
+		fail("cell_seccomp");
+	}
+}
+
+static void see_both_filters(void)
+{
+	if (syscall(SYS_memfd_create, "", 0) != -1 || errno != EPERM) {
+		errno = ENOTSUP;
+		fail_at("read_back", "seccomp of the cell");
+	}
+}
+
 /*
  * The cell is confined itself, so a refusal proves nothing about what comes on top, unless the cell is allowed it. So it
  * may list the folder of the working folders, which a run may not, and its filter answers EACCES to socket(2), where
@@ -56,7 +76,11 @@ static void narrow(const struct plan *plan)
 
 	if (landlocked && !may_list_neighbours())
 		fail("cell_landlock");
+	if (plan->head.flags & PLAN_SECCOMP)
+		see_cell_filter();
 	confine(plan);
+	if (plan->head.flags & PLAN_SECCOMP)
+		see_both_filters();
 	if (landlocked && (may_list_neighbours() || errno != EACCES)) {
 		errno = ENOTSUP;
 		fail_at("read_back", "landlock of a run");

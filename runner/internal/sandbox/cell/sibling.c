@@ -4,11 +4,13 @@
  * mutexes is registered again.
  */
 #include "cell.h"
+#include "../shim/shim.h"
 
 #include <errno.h>
 #include <linux/prctl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -44,9 +46,30 @@ pid_t fork_sibling(void)
 	return fork_with(CLONE_PARENT);
 }
 
+/* libc's (2.35): where the thread's area for restartable sequences is, and 0 where it uses none. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned int __rseq_size __attribute__((weak));
+
+/* The kernel forgets that area in a child that has its parent's memory, and so in all that is forked from it, while libc goes
+ * on reading from it (sched_getcpu(3)). 32 bytes are what every kernel takes (rseq(2)). */
+static void register_rseq(void)
+{
+#ifdef __x86_64__
+	const unsigned int signature = 0x53053053;
+#else
+	const unsigned int signature = 0xd428bc00;
+#endif
+	if (&__rseq_size && __rseq_size && syscall(SYS_rseq, (char *)__builtin_thread_pointer() + __rseq_offset, 32, 0, signature))
+		fail("rseq");
+}
+
 pid_t fork_child(void)
 {
-	return fork_with(0);
+	pid_t pid = fork_with(0);
+
+	if (pid == 0)
+		register_rseq();
+	return pid;
 }
 
 /*
