@@ -1,7 +1,6 @@
 package xrayrunner_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -96,13 +95,7 @@ func (lab *benchLab) pss(name string) float64 {
 	procs, _ := os.ReadFile(filepath.Join(lab.dir(name), "cgroup.procs"))
 	var sum float64
 	for pid := range strings.FieldsSeq(string(procs)) {
-		raw, _ := os.ReadFile("/proc/" + pid + "/smaps_rollup")
-		for line := range bytes.Lines(raw) {
-			if text, ok := bytes.CutPrefix(line, []byte("Pss:")); ok {
-				n, _ := strconv.ParseFloat(string(bytes.Fields(text)[0]), 64)
-				sum += n / 1024
-			}
-		}
+		sum += shareOf(pid) / 1024
 	}
 	return sum
 }

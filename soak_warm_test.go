@@ -106,7 +106,7 @@ func (s *stack) holdings(t *testing.T) holdings {
 	}
 	h := holdings{runner: s.runnerRSS(t), descriptors: s.descriptors(t), processes: len(below)}
 	for _, pid := range below {
-		h.below += shareOf(pid)
+		h.below += shareOf(strconv.Itoa(pid))
 	}
 	return h
 }
@@ -135,8 +135,8 @@ func (s *stack) below() []int {
 }
 
 // shareOf is a process's proportional share of what it has mapped, in KiB.
-func shareOf(pid int) float64 {
-	raw, _ := os.ReadFile(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+func shareOf(pid string) float64 {
+	raw, _ := os.ReadFile("/proc/" + pid + "/smaps_rollup")
 	for line := range strings.Lines(string(raw)) {
 		if rest, ok := strings.CutPrefix(line, "Pss:"); ok {
 			n, _ := strconv.ParseFloat(strings.Fields(rest)[0], 64)

@@ -45,6 +45,7 @@ struct message {
 
 /* receive.c */
 int receive(struct message *message); /* 0 when the runner has closed the socket */
+char *next_text(const char *text); /* behind its NUL */
 void acknowledge(char kind);
 void close_all(struct message *message);
 

@@ -16,11 +16,6 @@ static struct {
 	size_t length;
 } entered;
 
-static const char *after(const char *entry)
-{
-	return entry + strlen(entry) + 1;
-}
-
 static size_t name_length(const char *entry)
 {
 	return strcspn(entry, "=");
@@ -32,7 +27,7 @@ static int same_names(const char *text, size_t length)
 
 	if (!entered.text)
 		return 0;
-	for (; mine < my_end && text < end; mine = after(mine), text = after(text))
+	for (; mine < my_end && text < end; mine = next_text(mine), text = next_text(text))
 		if (name_length(mine) != name_length(text) || memcmp(mine, text, name_length(text)))
 			return 0;
 	return mine >= my_end && text >= end;
@@ -83,7 +78,7 @@ void enter_environment(char *environment, size_t length)
 	}
 	entered.text = environment;
 	entered.length = length;
-	for (; environment < end; mine = after(mine), environment += strlen(environment) + 1)
+	for (; environment < end; mine = next_text(mine), environment = next_text(environment))
 		if (strcmp(mine, environment))
 			replace(environment);
 }

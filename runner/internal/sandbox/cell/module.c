@@ -62,11 +62,6 @@ static void become(const char *path)
 	current.code = call_part(parts.become, path, strlen(path), 0, "become");
 }
 
-static char *next_text(char *text)
-{
-	return text + strlen(text) + 1;
-}
-
 static void fork_run(struct message *message)
 {
 	char *path = message->text + 1, *end = message->text + message->length;

@@ -39,6 +39,11 @@ int receive(struct message *message)
 	return 1;
 }
 
+char *next_text(const char *text)
+{
+	return (char *)text + strlen(text) + 1;
+}
+
 void acknowledge(char kind)
 {
 	if (send(FD_CONTROL, &kind, 1, MSG_NOSIGNAL) != 1)

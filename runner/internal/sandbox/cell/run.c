@@ -145,7 +145,6 @@ static void be_in_room(const struct request *request, struct plan *plan, int gro
 	unsigned long long bytes, files;
 	char parent[4096];
 	struct room room = {.parent = parent, .dir = request->folder};
-	pid_t first;
 
 	load_plan(plan);
 	if ((plan->head.flags & (wanted | PLAN_CGROUP)) != wanted || !name || name - request->folder >= (ptrdiff_t)sizeof parent ||
@@ -157,13 +156,7 @@ static void be_in_room(const struct request *request, struct plan *plan, int gro
 	if (grouped)
 		join_cgroup(FD_GROUP);
 	close_from(FD_GROUP);
-	furnish_room(&room);
-	first = fork_child();
-	if (first < 0)
-		fail("fork");
-	if (first)
-		_exit(0);
-	be_first(&room);
+	enter_room(&room, fork_child);
 	supervise(plan);
 }
 

@@ -138,7 +138,7 @@ static void enter(char ***arguments)
 	enter_room(&(struct room){
 		.parent = strings[0], .dir = strings[1], .disk_bytes = r->disk_bytes, .disk_files = r->disk_files,
 		.uid = r->uid, .gid = r->gid, .proc = r->proc, .links = r->links, .link_texts = links,
-	});
+	}, fork);
 }
 
 void jail(char ***arguments)

@@ -81,7 +81,7 @@ static void hold_stop(void)
 		fail("sigprocmask");
 }
 
-void furnish_room(const struct room *room)
+static void furnish(const struct room *room)
 {
 	if (unshare(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWNET))
 		fail("unshare");
@@ -89,7 +89,7 @@ void furnish_room(const struct room *room)
 	make_folder(room);
 }
 
-void be_first(const struct room *room)
+static void be_first(const struct room *room)
 {
 	if (setsid() < 0)
 		fail("setsid");
@@ -100,12 +100,12 @@ void be_first(const struct room *room)
 	report_born();
 }
 
-void enter_room(const struct room *room)
+void enter_room(const struct room *room, pid_t (*fork_first)(void))
 {
 	pid_t first;
 
-	furnish_room(room);
-	first = fork();
+	furnish(room);
+	first = fork_first();
 	if (first < 0)
 		fail("fork");
 	if (first)

@@ -90,9 +90,7 @@ struct room {
 	uint32_t uid, gid, proc, links; /* proc: mount one of its own */
 	char **link_texts;		/* of each link its name and where it leads */
 };
-void furnish_room(const struct room *room); /* makes the namespaces; what is forked next is their PID 1 */
-void be_first(const struct room *room);	    /* which does this first */
-void enter_room(const struct room *room);   /* both; returns in PID 1 */
+void enter_room(const struct room *room, pid_t (*fork_first)(void)); /* returns in PID 1 of the new namespaces */
 
 /* cgroup.c, jail.c */
 void join_cgroup(int folder);
