@@ -16,14 +16,15 @@ import (
 
 // Bomb is one way to take what belongs to others, and what came of it.
 type Bomb struct {
-	Name        string  `json:"name"`
-	Outcome     string  `json:"outcome"` // how its runs ended; several when they ended differently
-	Right       bool    `json:"right"`
-	Runs        int     `json:"runs"`
-	Quiet       float64 `json:"quiet_p95_ms"` // of the neighbour without it
-	Beside      float64 `json:"beside_p95_ms"`
-	Ratio       float64 `json:"ratio"`
-	ToComputing float64 `json:"ratio_to_computing"` // Ratio by that of the first row, beside a run that only computes
+	Name       string  `json:"name"`
+	Outcome    string  `json:"outcome"` // how its runs ended; several when they ended differently
+	Right      bool    `json:"right"`
+	Runs       int     `json:"runs"`
+	Quiet      float64 `json:"quiet_p95_ms"` // of the neighbour without it
+	Beside     float64 `json:"beside_p95_ms"`
+	Median     float64 `json:"median_ratio"`
+	Ratio      float64 `json:"ratio"`
+	ToHarmless float64 `json:"ratio_to_harmless"` // Ratio by the larger of the two controls'
 }
 
 // Neighbours is what runs beside each bomb felt.
@@ -40,20 +41,29 @@ func (n Neighbours) Right() bool {
 
 // bombs end by themselves when they are held to nothing: who asks for this on a host without limits gets it back.
 //
-// The first takes nothing but its own processor. It is the control: two processors that are threads of one core, or a
-// machine that is shared, make a neighbour slower beside anything that computes, and that is not the bomb's doing.
+// The first two are the controls, and no bombs: a run that takes nothing but its own processor, and one that starts and ends,
+// again and again, as every bomb does that has been ended. On a machine whose processors are not quite its own a neighbour is
+// slower beside these too, and that is not a bomb's doing.
 var bombs = []struct {
 	name, text string
 	processes  int
 	want       []string
 }{
 	{"computing", "import time\nuntil = time.monotonic() + 1\nwhile time.monotonic() < until:\n    pass\n", 1, []string{string(sandbox.Exited)}},
+	{"starting", "pass\n", 1, []string{string(sandbox.Exited)}},
 	{"memory", "held = []\nfor _ in range(4096):\n    held.append(bytearray(1 << 20))\n", 1, []string{"MemoryError", string(sandbox.MemoryLimit)}},
 	{"forks", "import os, time\nuntil = time.monotonic() + 5\nwhile time.monotonic() < until:\n    try:\n        os.fork()\n    except OSError:\n        pass\n", several,
 		[]string{string(sandbox.ProcessLimit)}},
+	{"many at work", "import os, time\nfor _ in range(7):\n    if os.fork() == 0:\n        break\nuntil = time.monotonic() + 1\nwhile time.monotonic() < until:\n    pass\n", several,
+		[]string{string(sandbox.Exited)}},
+	{"threads", "import _thread, time\n_thread.stack_size(1 << 15)\nuntil = time.monotonic() + 1\nwhile time.monotonic() < until:\n    try:\n        _thread.start_new_thread(time.sleep, (5,))\n    except RuntimeError:\n        pass\n", 1,
+		[]string{string(sandbox.ProcessLimit), "MemoryError", string(sandbox.Exited)}},
 	{"disk", "for name in range(4096):\n    with open(str(name), 'wb') as f:\n        f.write(bytes(1 << 20))\n", 1, []string{string(sandbox.DiskLimit)}},
 	{"inodes", "for name in range(1 << 20):\n    open(str(name), 'w').close()\n", 1, []string{string(sandbox.DiskLimit)}},
 }
+
+// controls are how many of them are none.
+const controls = 2
 
 // block is how many runs of the neighbour are measured before it is quiet, or not, again.
 const block = 20
@@ -88,11 +98,17 @@ func Disturb(ctx context.Context, cfg Config) (Neighbours, error) {
 			}
 		}
 		measured.Runs, measured.Quiet, measured.Beside = len(ends), ms(at(quiet, 95)), ms(at(beside, 95))
-		measured.Ratio = measured.Beside / measured.Quiet
+		measured.Ratio, measured.Median = measured.Beside/measured.Quiet, ms(at(beside, 50))/ms(at(quiet, 50))
 		measured.Right = len(ends) > 0 && !slices.ContainsFunc(ends, func(end string) bool { return !slices.Contains(b.want, end) })
 		measured.Outcome = strings.Join(slices.Compact(slices.Sorted(slices.Values(ends))), ", ")
 		out.Bombs = append(out.Bombs, measured)
-		out.Bombs[len(out.Bombs)-1].ToComputing = measured.Ratio / out.Bombs[0].Ratio
+	}
+	harmless := 0.0
+	for _, control := range out.Bombs[:controls] {
+		harmless = max(harmless, control.Ratio)
+	}
+	for i := range out.Bombs {
+		out.Bombs[i].ToHarmless = out.Bombs[i].Ratio / harmless
 	}
 	return out, nil
 }
@@ -130,13 +146,13 @@ func explode(ctx context.Context, cfg Config, path string, processes int) []stri
 // Print writes a table for people.
 func (n Neighbours) Print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "BESIDE\tRUNS\tENDED BY\tNEIGHBOUR P95 MS\tQUIET\tRATIO\tTO COMPUTING")
+	fmt.Fprintln(table, "BESIDE\tRUNS\tENDED BY\tNEIGHBOUR P95 MS\tQUIET\tRATIO\tMEDIANS\tTO HARMLESS")
 	for _, b := range n.Bombs {
 		wrong := ""
 		if !b.Right {
 			wrong = " (WRONG)"
 		}
-		fmt.Fprintf(table, "%s\t%d\t%s%s\t%.1f\t%.1f\t%.2f\t%.2f\n", b.Name, b.Runs, b.Outcome, wrong, b.Beside, b.Quiet, b.Ratio, b.ToComputing)
+		fmt.Fprintf(table, "%s\t%d\t%s%s\t%.1f\t%.1f\t%.2f\t%.2f\t%.2f\n", b.Name, b.Runs, b.Outcome, wrong, b.Beside, b.Quiet, b.Ratio, b.Median, b.ToHarmless)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -189,7 +189,7 @@ func (c *cell) prepare(modules []string) error {
 	if err := c.ask('I', strings.Join(modules, "\x00")); err != nil {
 		return err
 	}
-	if n := threads(c.process.Pid); n != 1 {
+	if n := len(tasksOf(c.process.Pid)); n != 1 {
 		return fmt.Errorf("%w: it has %d threads", errCell, n)
 	}
 	if sharesMemory(c.process.Pid) {

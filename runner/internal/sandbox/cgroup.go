@@ -193,11 +193,12 @@ func (g *group) limit(needed []string, l Limits) error {
 	if err := g.write("memory.swap.max", "0"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return errors.Join(g.write("memory.max", strconv.FormatUint(l.MemoryBytes+l.DiskBytes, 10)), g.write("pids.max", strconv.Itoa(l.tasks())))
+	return errors.Join(g.write("memory.max", strconv.FormatUint(l.MemoryBytes+l.DiskBytes, 10)), g.write("pids.max", strconv.Itoa(l.Tasks())))
 }
 
-// tasks are all processes and threads of a run, with its supervisor and, for a moment, who makes the room.
-func (l Limits) tasks() int { return l.Processes + 2 + spareThreads }
+// Tasks are all processes and threads that a run may have, with its supervisor and, for a moment, who makes the room. A cgroup
+// and a user namespace of its own hold it strictly, else the watch does.
+func (l Limits) Tasks() int { return l.Processes + 2 + spareThreads }
 
 func (g *group) write(file, text string) error {
 	return os.WriteFile(filepath.Join(g.dir, file), []byte(text), 0)

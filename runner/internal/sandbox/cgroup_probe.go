@@ -52,7 +52,7 @@ func (p *prober) passBounds(joins bool) why {
 	case err != nil:
 		return because(err)
 	case !r.crowded:
-		return why{text: fmt.Sprintf("no fork was refused beyond %d tasks", r.spec.Limits.tasks())}
+		return why{text: fmt.Sprintf("no fork was refused beyond %d tasks", r.spec.Limits.Tasks())}
 	}
 	return why{}
 }

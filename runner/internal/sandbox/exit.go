@@ -35,7 +35,7 @@ func (e ending) cause(limits Limits) Cause {
 		return CPULimit
 	case e.stopped[DiskLimit], e.overDisk:
 		return DiskLimit
-	case e.crowded:
+	case e.stopped[ProcessLimit], e.crowded:
 		return ProcessLimit
 	case e.full && (!e.wait.Exited() || e.wait.ExitStatus() != 0):
 		return DiskLimit

@@ -12,6 +12,9 @@ type Config struct {
 	// LandlockABI, when above 0, is the highest ABI that is used: the sandbox as it is on an older kernel (2: Linux 6.1,
 	// 4: 6.8). For tests and for doctor --attack; no setting of the service reaches it.
 	LandlockABI int
+	// Tasks is how many processes and threads the runner and all runs may have together (pids.max of the container). 0: there
+	// is no such bound. A quarter is kept for the runner where runs have no count of their own.
+	Tasks uint64
 	// Jail makes rooms of namespaces (package jail). nil: the tier is landlock, whatever this host would grant.
 	Jail func(JailSpec) (Jail, error)
 }
@@ -40,6 +43,7 @@ func newLandlocked(cfg Config) (*landlocked, error) {
 	if err != nil {
 		return nil, err
 	}
+	force.tasks = cfg.Tasks - cfg.Tasks/4
 	s := &landlocked{shim: cfg.ShimPath, force: force, posture: posture, oom: newOOMKills(oomFiles), cgroups: p.cgroups}
 	if force.jailed {
 		s.jails = &jails{open: cfg.Jail, own: []string{cfg.ShimPath}, system: p.system, fresh: p.jails.fresh}

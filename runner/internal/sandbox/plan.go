@@ -81,6 +81,7 @@ type inForce struct {
 	system   []grant
 	jailed   bool              // the run is in namespaces of its own
 	noProc   bool              // and sees no /proc, because there is no Landlock to keep it from that
+	tasks    uint64            // that all of our user may have: where a run's own are not counted strictly; 0: no bound
 	joins    bool              // the shim enters the run's cgroup, see cgroups.joins
 	one      []unix.SockFilter // nil without seccomp: for runs with one process
 	many     []unix.SockFilter // and with several
@@ -107,7 +108,9 @@ func (f inForce) planFor(spec Spec) (plan, error) {
 		if f.noProc {
 			p.flags |= planNoProc
 		}
-		p.rlimits = append(p.rlimits, rlimit{unix.RLIMIT_NPROC, uint64(spec.Limits.tasks())}) // counted in its own user namespace
+		p.rlimits = append(p.rlimits, rlimit{unix.RLIMIT_NPROC, uint64(spec.Limits.Tasks())}) // counted in its own user namespace
+	} else if f.tasks > 0 {
+		p.rlimits = append(p.rlimits, rlimit{unix.RLIMIT_NPROC, f.tasks}) // all of our user, us too
 	}
 	if f.joins {
 		p.flags |= planCgroup

@@ -88,12 +88,7 @@ func endedChildrenCPU(pid int) time.Duration {
 }
 
 func cpuFields(pid int, wanted ...int) time.Duration {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-	if err != nil {
-		return 0
-	}
-	// The name may hold blanks and brackets, so the last bracket counts.
-	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
+	fields := statFields(fmt.Sprintf("/proc/%d/stat", pid))
 	var sum time.Duration
 	for _, field := range wanted {
 		if field < len(fields) {
@@ -104,10 +99,35 @@ func cpuFields(pid int, wanted ...int) time.Duration {
 	return sum
 }
 
-// threads of a process; 0 when it has ended.
-func threads(pid int) int {
+// statFields are those behind the name, which may hold blanks and brackets, so that the last bracket counts. nil when there is
+// no such file any more.
+func statFields(path string) []string {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
+}
+
+// task is a thread, the first of a process too.
+type task struct{ process, id int }
+
+// tasksOf a process; none when it has ended.
+func tasksOf(pid int) []task {
 	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
-	return len(entries)
+	var out []task
+	for _, entry := range entries {
+		if id, err := strconv.Atoi(entry.Name()); err == nil {
+			out = append(out, task{pid, id})
+		}
+	}
+	return out
+}
+
+// running: it has a processor or waits for one.
+func (t task) running() bool {
+	fields := statFields(fmt.Sprintf("/proc/%d/task/%d/stat", t.process, t.id))
+	return len(fields) > 0 && fields[0] == "R"
 }
 
 // proportional is the memory of a process, in bytes; pages that others share count in parts.

@@ -82,7 +82,7 @@ const (
 	MemoryLimit Cause = "memory_limit" // all processes together above Limits.MemoryBytes, or killed by the kernel for memory
 	// DiskLimit: a file above Limits.FileBytes (SIGXFSZ), or the working folder above DiskBytes or DiskFiles.
 	DiskLimit    Cause = "disk_limit"
-	ProcessLimit Cause = "process_limit" // more than Limits.Processes
+	ProcessLimit Cause = "process_limit" // more than Limits.Processes, or so many threads (Tasks)
 	Blocked      Cause = "blocked_syscall"
 	Signalled    Cause = "killed" // by any other signal
 )

@@ -8,9 +8,10 @@ import (
 // watchEvery is how often a run's sums are looked at. What grows faster than that is seen late: the layer is not strict.
 const watchEvery = 50 * time.Millisecond
 
-// The first looks come earlier and are for the peak alone: most runs are over before the first 50 ms, it can be seen only
-// while they live (see peak in exit.go), and a whole look would be a noticeable part of a short run.
-var firstLooks = []time.Duration{10 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond}
+// Before that come glances, at what cannot wait and costs little: a whole look would be a noticeable part of a short run.
+// The first are for the peak, which can be seen only while a run lives (see peak in exit.go), and most are over within 50 ms.
+// Of a run that may have several processes they go on: many at work are put back soon (share.go).
+const glanceEvery = 10 * time.Millisecond
 
 // watch looks at what all processes of one run use together, which no rlimit bounds: an rlimit is per process and per
 // file.
@@ -18,9 +19,10 @@ type watch struct {
 	pid        int // our child: the program, or its supervisor. It may be gone in the middle of a look: then it uses nothing
 	dir        string
 	limits     Limits
-	supervised bool       // pid is a supervisor, and the run is below it
-	peakUntold bool       // see peak in exit.go: of other runs the kernel tells the peak at the end
-	group      *group     // nil without that layer
+	supervised bool   // pid is a supervisor, and the run is below it
+	peakUntold bool   // see peak in exit.go: of other runs the kernel tells the peak at the end
+	group      *group // nil without that layer
+	share      share
 	exceeded   chan Cause // at most one
 	peak       chan int64 // bytes, sent once when the watch ends
 }
@@ -33,20 +35,18 @@ func newWatch(pid int, spec Spec, g *group, supervised, forked bool) *watch {
 func (w *watch) run(ctx context.Context) {
 	var peak uint64
 	defer func() { w.peak <- int64(peak) }()
-	for look := 0; ; look++ {
-		wait := watchEvery
-		if look < len(firstLooks) {
-			wait = firstLooks[look]
+	for elapsed := time.Duration(0); ; {
+		wait := glanceEvery
+		if elapsed >= watchEvery && w.limits.Processes == 1 {
+			wait = watchEvery
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(wait):
 		}
-		if look < len(firstLooks) {
-			if w.peakUntold {
-				peak = max(peak, peakMemory(w.pid))
-			}
+		if elapsed += wait; elapsed%watchEvery != 0 {
+			peak = max(peak, w.glance(elapsed))
 			continue
 		}
 		now := w.look()
@@ -62,24 +62,52 @@ func (w *watch) run(ctx context.Context) {
 	}
 }
 
+// glance gives the peak where it is looked for, else 0.
+func (w *watch) glance(elapsed time.Duration) (peak uint64) {
+	if w.limits.Processes > 1 {
+		w.share.put(w.tasks())
+	}
+	if w.peakUntold && elapsed < watchEvery {
+		return peakMemory(w.pid)
+	}
+	return 0
+}
+
+// processes of the run. A supervisor is not of it.
+func (w *watch) processes() []int {
+	if w.supervised {
+		return descendants(w.pid)
+	}
+	return []int{w.pid}
+}
+
+func (w *watch) tasks() []task {
+	var all []task
+	for _, pid := range w.processes() {
+		all = append(all, tasksOf(pid)...)
+	}
+	return all
+}
+
 // sums are what a run uses at one moment.
 type sums struct {
 	memory uint64        // bytes of its own: anonymous and shared memory, and what of it is swapped out
 	peak   uint64        // bytes: the largest resident set that one process had
 	cpu    time.Duration // user and system, of all processes, ended ones too
 	disk   diskUsage     // what is below the working folder, and files that were removed and are still open
+	tasks  int           // processes and threads
 }
 
 // look adds up. A process that ends meanwhile counts for nothing, and is counted no more the next time either.
 func (w *watch) look() sums {
 	var now sums
-	processes := []int{w.pid}
 	if w.supervised {
-		processes = descendants(w.pid)
 		now.cpu = endedChildrenCPU(w.pid)
 	}
 	now.disk = treeUsage(w.dir, w.limits.DiskFiles)
-	for _, pid := range processes {
+	var all []task
+	for _, pid := range w.processes() {
+		all = append(all, tasksOf(pid)...)
 		now.peak = max(now.peak, peakMemory(pid))
 		now.disk.addRemoved(pid)
 		if w.limits.sumsMemory() {
@@ -87,6 +115,8 @@ func (w *watch) look() sums {
 		}
 		now.cpu += processCPU(pid)
 	}
+	now.tasks = len(all)
+	w.share.put(all)
 	return now
 }
 
@@ -105,6 +135,8 @@ func (s sums) cause(l Limits) Cause {
 		return CPULimit // of one process the kernel keeps count
 	case s.disk.above(l):
 		return DiskLimit
+	case s.tasks > l.Tasks():
+		return ProcessLimit
 	}
 	return ""
 }

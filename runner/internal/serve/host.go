@@ -6,10 +6,14 @@ import (
 	"math"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"xrayrunner/runner/internal/config"
+	"xrayrunner/runner/internal/sandbox"
 )
 
 // reserve is what the runner itself may need of its container's memory, at least.
@@ -29,6 +33,47 @@ func memoryLimit() uint64 {
 		limit = min(limit, uint64(info.Totalram)*uint64(info.Unit))
 	}
 	return limit
+}
+
+// taskLimit is how many processes and threads our cgroup may have, which is the container's (version 2, then 1). 0: no such
+// bound can be seen.
+func taskLimit() uint64 {
+	own, _ := os.ReadFile("/proc/self/cgroup")
+	return taskLimitOf(string(own), "/sys/fs/cgroup")
+}
+
+func taskLimitOf(cgroup, root string) uint64 {
+	for line := range strings.Lines(cgroup) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) < 3 || f[1] != "" && f[1] != "pids" {
+			continue
+		}
+		// A container sees its own as the root; version 1 without a namespace for it names the host's path all the same.
+		for _, own := range []string{f[2], "/"} {
+			if n, ok := readUint(filepath.Join(root, f[1], own, "pids.max")); ok {
+				return n
+			}
+		}
+	}
+	return 0
+}
+
+// slotsOf is how many runs there may be at once.
+func slotsOf(cfg config.Config) int {
+	if cfg.Slots > 0 {
+		return cfg.Slots
+	}
+	return cfg.DefaultedCPUs
+}
+
+// crowdRemark: all runs together must not get at what the runner needs to start another.
+func crowdRemark(slots int, limit uint64) []string {
+	runs := uint64(slots * sandbox.Limits{Processes: 1}.Tasks())
+	if limit == 0 || runs <= limit/2 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d runs at once may have %d processes and threads, and the container %d: when they take them, others fail to start; "+
+		"set pids_limit to %d, or RUNNER_MAX_CONCURRENT lower", slots, runs, limit, 2*runs)}
 }
 
 // warmMemory is what cells may use: what was set, or a quarter of the limit.

@@ -113,7 +113,7 @@ func probe(cfg config.Config, jails string, abi int) (sandbox.Sandbox, error) {
 		return nil, err
 	}
 	dir := scratch(cfg)
-	c := sandbox.Config{ShimPath: shim, ProbeDir: dir, LandlockABI: abi}
+	c := sandbox.Config{ShimPath: shim, ProbeDir: dir, LandlockABI: abi, Tasks: taskLimit()}
 	if cfg.Isolation != "landlock" {
 		c.Jail = jail.New(jails).Open
 	}
@@ -228,10 +228,7 @@ func build(cfg config.Config, box sandbox.Sandbox, table *counts.Table, log *slo
 	}
 	limit := memoryLimit()
 	box, cells, coldness := withCells(cfg, filepath.Join(cfg.WorkDir, execute.RunsDir), box, limit, log)
-	slots := cfg.Slots
-	if slots == 0 {
-		slots = cfg.DefaultedCPUs
-	}
+	slots := slotsOf(cfg)
 	s := &server.Server{
 		Log: log, Lock: lock, LockRaw: raw, External: extra.Told(), Snapshot: snap, Posture: box.Posture(), MaxClass: cfg.MaxClass, Version: Version,
 		Executor: &execute.Executor{Lock: lock, Snapshot: snap, Sandbox: box, WorkDir: cfg.WorkDir, Interpreters: execute.FindInterpreters(), Mounts: cfg.Mounts, Environment: env},
@@ -263,7 +260,7 @@ func remarks(cfg config.Config) []string {
 	if slices.Contains(cfg.AllowUIDs, uint32(os.Getuid())) {
 		out = append(out, "development: the runner's own user, which scripts share, may call")
 	}
-	return out
+	return append(out, crowdRemark(slotsOf(cfg), taskLimit())...)
 }
 
 func announce(log *slog.Logger, cfg config.Config, s *server.Server) {

@@ -17,7 +17,7 @@
 /* Why the supervisor ended the run. exit.go knows these numbers. */
 enum { END_STOPPED = 1 << 0, END_CROWDED = 1 << 1, END_FULL = 1 << 2 };
 
-enum { MAX_PIDS = 8192 };
+enum { MAX_PIDS = 8192, LAST = 19 /* nice(2) */ };
 
 struct watch {
 	pid_t leader;
@@ -47,7 +47,7 @@ static int reap(struct watch *w)
 	return pid == 0 || errno != ECHILD;
 }
 
-enum { FOR_EVER = -1, COUNT_EVERY = 10 }; /* milliseconds */
+enum { FOR_EVER = -1, COUNT_EVERY = 2 }; /* milliseconds: what a fork bomb has to grow in */
 
 static int await(struct watch *w, long milliseconds)
 {
@@ -79,8 +79,21 @@ static void kill_all(const struct watch *w)
 		kill(found[i], SIGKILL);
 }
 
+/* A crowd has its end to itself: to take so many processes down is work that its neighbours need not wait for. What cannot be
+ * put back has ended, or the cell's filter is on us, and then there is one process. */
+static void put_back(const struct watch *w)
+{
+	int n = descendants(found, MAX_PIDS);
+
+	setpriority(PRIO_PGRP, (id_t)w->leader, LAST); /* found has other numbers where /proc is of another PID namespace */
+	for (int i = 0; i < n; i++)
+		setpriority(PRIO_PROCESS, (id_t)found[i], LAST);
+}
+
 static void sweep(struct watch *w)
 {
+	if (w->flags & END_CROWDED)
+		put_back(w);
 	while (reap(w)) {
 		kill_all(w);
 		await(w, 5);
