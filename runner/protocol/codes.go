@@ -123,7 +123,7 @@ var Outcomes = []OutcomeRow{
 	{MemoryLimit, "the script needed more memory than its limit; send less data"},
 	{CPULimit, "the script used up its CPU time and was ended; simplify the request"},
 	{DiskLimit, "the script wrote a larger file, or more files, than it may; send less data"},
-	{ProcessLimit, "the script started more processes than it may; the skill has to be changed"},
+	{ProcessLimit, "the script started more processes or threads than it may; the skill has to be changed"},
 	{BlockedSyscall, "the script made a system call that the sandbox does not allow"},
 	{Killed, "the script was ended by a signal"},
 	{ScriptError, "the script ended with an error; stderr says why"},

@@ -16,15 +16,15 @@ import (
 
 // Bomb is one way to take what belongs to others, and what came of it.
 type Bomb struct {
-	Name       string  `json:"name"`
-	Outcome    string  `json:"outcome"` // how its runs ended; several when they ended differently
-	Right      bool    `json:"right"`
-	Runs       int     `json:"runs"`
-	Quiet      float64 `json:"quiet_p95_ms"` // of the neighbour without it
-	Beside     float64 `json:"beside_p95_ms"`
-	Median     float64 `json:"median_ratio"`
-	Ratio      float64 `json:"ratio"`
-	ToHarmless float64 `json:"ratio_to_harmless"` // Ratio by the larger of the two controls'
+	Name      string  `json:"name"`
+	Outcome   string  `json:"outcome"` // how its runs ended; several when they ended differently
+	Right     bool    `json:"right"`
+	Runs      int     `json:"runs"`
+	Quiet     float64 `json:"quiet_p95_ms"` // of the neighbour without it
+	Beside    float64 `json:"beside_p95_ms"`
+	Median    float64 `json:"median_ratio"`
+	Ratio     float64 `json:"ratio"`
+	ToControl float64 `json:"ratio_to_control"` // Ratio by the larger of the two controls'
 }
 
 // Neighbours is what runs beside each bomb felt.
@@ -41,16 +41,18 @@ func (n Neighbours) Right() bool {
 
 // bombs end by themselves when they are held to nothing: who asks for this on a host without limits gets it back.
 //
-// The first two are the controls, and no bombs: a run that takes nothing but its own processor, and one that starts and ends,
-// again and again, as every bomb does that has been ended. On a machine whose processors are not quite its own a neighbour is
-// slower beside these too, and that is not a bomb's doing.
+// The first two are the controls: two programs without a sandbox, of which one takes nothing but its own processor, or starts and
+// ends, again and again, as every bomb does that has been ended. What the other feels of that is the machine's doing: on one
+// whose hypervisor keeps the page tables, every start is slower beside anything. The next two are the same in the sandbox.
 var bombs = []struct {
 	name, text string
-	processes  int
+	processes  int // 0: without a sandbox
 	want       []string
 }{
-	{"computing", "import time\nuntil = time.monotonic() + 1\nwhile time.monotonic() < until:\n    pass\n", 1, []string{string(sandbox.Exited)}},
-	{"starting", "pass\n", 1, []string{string(sandbox.Exited)}},
+	{"bare: computing", computing, 0, []string{string(sandbox.Exited)}},
+	{"bare: starting", starting, 0, []string{string(sandbox.Exited)}},
+	{"computing", computing, 1, []string{string(sandbox.Exited)}},
+	{"starting", starting, 1, []string{string(sandbox.Exited)}},
 	{"memory", "held = []\nfor _ in range(4096):\n    held.append(bytearray(1 << 20))\n", 1, []string{"MemoryError", string(sandbox.MemoryLimit)}},
 	{"forks", "import os, time\nuntil = time.monotonic() + 5\nwhile time.monotonic() < until:\n    try:\n        os.fork()\n    except OSError:\n        pass\n", several,
 		[]string{string(sandbox.ProcessLimit)}},
@@ -62,7 +64,12 @@ var bombs = []struct {
 	{"inodes", "for name in range(1 << 20):\n    open(str(name), 'w').close()\n", 1, []string{string(sandbox.DiskLimit)}},
 }
 
-// controls are how many of them are none.
+const (
+	computing = "import time\nuntil = time.monotonic() + 1\nwhile time.monotonic() < until:\n    pass\n"
+	starting  = "pass\n"
+)
+
+// controls are how many come first.
 const controls = 2
 
 // block is how many runs of the neighbour are measured before it is quiet, or not, again.
@@ -85,13 +92,13 @@ func Disturb(ctx context.Context, cfg Config) (Neighbours, error) {
 		var quiet, beside []time.Duration
 		var ends []string
 		for len(beside) < cfg.Rounds {
-			if quiet, err = neighbour(ctx, cfg, path, quiet); err != nil {
+			if quiet, err = neighbour(ctx, cfg, path, b.processes == 0, quiet); err != nil {
 				return out, err
 			}
 			exploding, stop := context.WithCancel(ctx)
 			done := make(chan []string, 1)
 			go func() { done <- explode(exploding, cfg, bomb, b.processes) }()
-			beside, err = neighbour(ctx, cfg, path, beside)
+			beside, err = neighbour(ctx, cfg, path, b.processes == 0, beside)
 			stop()
 			if ends = append(ends, <-done...); err != nil {
 				return out, fmt.Errorf("beside %s: %w", b.name, err)
@@ -103,20 +110,21 @@ func Disturb(ctx context.Context, cfg Config) (Neighbours, error) {
 		measured.Outcome = strings.Join(slices.Compact(slices.Sorted(slices.Values(ends))), ", ")
 		out.Bombs = append(out.Bombs, measured)
 	}
-	harmless := 0.0
-	for _, control := range out.Bombs[:controls] {
-		harmless = max(harmless, control.Ratio)
-	}
+	machine := max(out.Bombs[0].Ratio, out.Bombs[controls-1].Ratio)
 	for i := range out.Bombs {
-		out.Bombs[i].ToHarmless = out.Bombs[i].Ratio / harmless
+		out.Bombs[i].ToControl = out.Bombs[i].Ratio / machine
 	}
 	return out, nil
 }
 
-func neighbour(ctx context.Context, cfg Config, path string, took []time.Duration) ([]time.Duration, error) {
+func neighbour(ctx context.Context, cfg Config, path string, alone bool, took []time.Duration) ([]time.Duration, error) {
 	for range block {
+		run := func() ([]byte, error) { return boxed(ctx, cfg, path, 1, nil) }
+		if alone {
+			run = func() ([]byte, error) { return bare(ctx, cfg.Python, path) }
+		}
 		begin := time.Now()
-		out, err := boxed(ctx, cfg, path, 1, nil)
+		out, err := run()
 		if err != nil || string(out) != answer {
 			return took, fmt.Errorf("the neighbour answered %q: %w", out, err)
 		}
@@ -130,6 +138,12 @@ func neighbour(ctx context.Context, cfg Config, path string, took []time.Duratio
 func explode(ctx context.Context, cfg Config, path string, processes int) []string {
 	var ends []string
 	for ctx.Err() == nil {
+		if processes == 0 {
+			if _, err := bare(ctx, cfg.Python, path); err == nil {
+				ends = append(ends, string(sandbox.Exited))
+			}
+			continue
+		}
 		exit, err := start(context.Background(), cfg, path, processes, nil)
 		end := string(exit.Cause)
 		switch {
@@ -146,13 +160,13 @@ func explode(ctx context.Context, cfg Config, path string, processes int) []stri
 // Print writes a table for people.
 func (n Neighbours) Print(out io.Writer) error {
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "BESIDE\tRUNS\tENDED BY\tNEIGHBOUR P95 MS\tQUIET\tRATIO\tMEDIANS\tTO HARMLESS")
+	fmt.Fprintln(table, "BESIDE\tRUNS\tENDED BY\tNEIGHBOUR P95 MS\tQUIET\tRATIO\tMEDIANS\tTO CONTROL")
 	for _, b := range n.Bombs {
 		wrong := ""
 		if !b.Right {
 			wrong = " (WRONG)"
 		}
-		fmt.Fprintf(table, "%s\t%d\t%s%s\t%.1f\t%.1f\t%.2f\t%.2f\t%.2f\n", b.Name, b.Runs, b.Outcome, wrong, b.Beside, b.Quiet, b.Ratio, b.Median, b.ToHarmless)
+		fmt.Fprintf(table, "%s\t%d\t%s%s\t%.1f\t%.1f\t%.2f\t%.2f\t%.2f\n", b.Name, b.Runs, b.Outcome, wrong, b.Beside, b.Quiet, b.Ratio, b.Median, b.ToControl)
 	}
 	if err := table.Flush(); err != nil {
 		return err

@@ -25,7 +25,7 @@
 // What each layer stops. None is enough alone; attack_test.go tries each with the others off.
 //
 //	no_new_privs     set-user-ID programs; what Landlock and seccomp need to be allowed
-//	rlimits          memory, CPU, file size and open files of a process
+//	rlimits          memory, CPU, file size and open files of a process; that runs take what the runner needs to start another
 //	oom_score_adj    the kernel killing the runner in place of the script
 //	landlock         files: reads outside /usr, the skill and a few named files; writes outside the working folder;
 //	                 tracing and /proc/PID of other processes
@@ -35,7 +35,8 @@
 //	                 counted, System V and POSIX IPC, kernel interfaces with a history, foreign call tables
 //	signals          signals to what is not of the run, also where Landlock has no scope (before Linux 6.12)
 //	sweep            what left the session, the process group or its parent
-//	watch            memory and CPU of several processes together, files of the working folder together; polled
+//	watch            memory and CPU of several processes together, files of the working folder together, threads; polled. And
+//	                 that a run has more of the processors by being many
 //	cgroup           memory and processes of a run together, strictly; all of them end in one step (where it is granted)
 //	namespaces       all of the above once more, by there being nothing else in sight: own processes, mounts, network, IPC,
 //	                 host name and users; a working folder with a size of its own; strict processes (where it is granted)

@@ -13,7 +13,7 @@ type Config struct {
 	// 4: 6.8). For tests and for doctor --attack; no setting of the service reaches it.
 	LandlockABI int
 	// Tasks is how many processes and threads the runner and all runs may have together (pids.max of the container). 0: there
-	// is no such bound. A quarter is kept for the runner where runs have no count of their own.
+	// is no such bound. A quarter is kept for the runner where runs have no count of their own (part.go).
 	Tasks uint64
 	// Jail makes rooms of namespaces (package jail). nil: the tier is landlock, whatever this host would grant.
 	Jail func(JailSpec) (Jail, error)
@@ -43,7 +43,7 @@ func newLandlocked(cfg Config) (*landlocked, error) {
 	if err != nil {
 		return nil, err
 	}
-	force.tasks = cfg.Tasks - cfg.Tasks/4
+	p.tryPart(cfg.Tasks, &force, &posture)
 	s := &landlocked{shim: cfg.ShimPath, force: force, posture: posture, oom: newOOMKills(oomFiles), cgroups: p.cgroups}
 	if force.jailed {
 		s.jails = &jails{open: cfg.Jail, own: []string{cfg.ShimPath}, system: p.system, fresh: p.jails.fresh}

@@ -112,8 +112,9 @@ const (
 
 // Posture says which layers are in force and which are not, and why.
 type Posture struct {
-	Tier   Tier
-	Layers []Layer // in a fixed order
+	Tier    Tier
+	Layers  []Layer  // in a fixed order
+	Remarks []string // what is not a layer, and an operator should know
 }
 
 // Layer is one protection as it was tried at start.

@@ -168,6 +168,28 @@ func TestRunnersPart(t *testing.T) {
 	}
 }
 
+// It is tried when the sandbox is made: a bound that is passed already is none, and said.
+func TestRunnersPartIsTried(t *testing.T) {
+	needKernel(t)
+	for name, c := range map[string]struct {
+		tasks   uint64
+		kept    uint64
+		remarks int
+	}{
+		"no bound":          {0, 0, 0},
+		"room":              {4000, 3000, 0},
+		"used up by others": {4, 0, 1},
+	} {
+		s, err := newLandlocked(Config{ShimPath: os.Getenv(envShim), Tasks: c.tasks})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.force.tasks != c.kept || len(s.posture.Remarks) != c.remarks {
+			t.Errorf("%s: %d kept for scripts, %q", name, s.force.tasks, s.posture.Remarks)
+		}
+	}
+}
+
 // ownTasks are all processes and threads of the tests' user in sight: all but init.
 func ownTasks(t *testing.T) int {
 	t.Helper()

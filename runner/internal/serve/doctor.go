@@ -208,7 +208,7 @@ func diagnose(cfg config.Config, box sandbox.Sandbox) diagnosis {
 	_, _, coldness := withCells(cfg, filepath.Join(cfg.WorkDir, execute.RunsDir), box, 0, slog.New(slog.DiscardHandler)) // none is made before the first run
 	d := diagnosis{
 		Verdict: Sound, Version: Version, Kernel: kernel(), UID: os.Getuid(), Tier: p.Tier, Minimum: cfg.MinIsolation,
-		Layers: server.Layers(p), Problems: []string{}, Remarks: slices.Concat([]string{}, cfg.StartRemarks, remarks(cfg), coldness),
+		Layers: server.Layers(p), Problems: []string{}, Remarks: slices.Concat([]string{}, cfg.StartRemarks, remarks(cfg), p.Remarks, coldness),
 	}
 	for _, l := range p.Layers {
 		if !l.InForce && !l.Granted {

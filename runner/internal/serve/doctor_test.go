@@ -116,7 +116,7 @@ func TestNeighbour(t *testing.T) {
 	if err := errors.Join(err, json.Unmarshal(out, &r)); err != nil {
 		t.Fatalf("%v in %s", err, out)
 	}
-	if len(r.Bombs) != 5 || !r.Right() {
+	if len(r.Bombs) != 10 || !r.Right() {
 		t.Errorf("%s", out)
 	}
 	for _, bomb := range r.Bombs {

@@ -238,7 +238,7 @@ func build(cfg config.Config, box sandbox.Sandbox, table *counts.Table, log *slo
 	if cfg.TCP == "" {
 		s.Token = ""
 	}
-	s.Remarks = append(remarks(cfg), coldness...)
+	s.Remarks = slices.Concat(remarks(cfg), box.Posture().Remarks, coldness)
 	if cfg.MaxClass == manifests.Dangerous && keys.Len() == 0 {
 		s.Remarks = append(s.Remarks, "RUNNER_MAX_CLASS=dangerous without RUNNER_SOP_KEYS: nothing dangerous will run")
 	}
