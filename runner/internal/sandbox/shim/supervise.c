@@ -17,7 +17,11 @@
 /* Why the supervisor ended the run. exit.go knows these numbers. */
 enum { END_STOPPED = 1 << 0, END_CROWDED = 1 << 1, END_FULL = 1 << 2 };
 
-enum { MAX_PIDS = 8192, LAST = 19 /* nice(2) */ };
+enum { MAX_PIDS = 8192 };
+
+/* Levels of nice(2). A run that may have several processes starts a little behind its supervisor: among a hundred equals that
+ * are at work the one that counts them would wait its turn, and meanwhile there are a hundred more. */
+enum { BEHIND = 5, LAST = 19 };
 
 struct watch {
 	pid_t leader;
@@ -125,7 +129,7 @@ static void watch_run(struct watch *w, const struct plan *plan)
 }
 
 /* The child goes back to main to be confined. */
-static void start_child(pid_t supervisor)
+static void start_child(pid_t supervisor, int several)
 {
 	sigset_t none;
 
@@ -133,6 +137,8 @@ static void start_child(pid_t supervisor)
 		fail("setsid");
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
 		fail("pdeathsig");
+	if (several && setpriority(PRIO_PROCESS, 0, BEHIND))
+		fail("setpriority");
 	if (getppid() != supervisor) /* it died before the call above: no signal will come */
 		_exit(EXIT_SHIM);
 	sigemptyset(&none);
@@ -196,7 +202,7 @@ void supervise(const struct plan *plan)
 	if (w.leader < 0)
 		fail("fork");
 	if (w.leader == 0) {
-		start_child(self);
+		start_child(self, plan->head.processes > 1);
 		return;
 	}
 	/* The reader of stdout must see its end when the last process of the run is gone, not when we are. */
