@@ -38,6 +38,7 @@ type campaign struct {
 	neighbour *neighbour
 	cells     *sandbox.Cells // nil without Config.Cells
 	warm      int            // attempts that were
+	ended     map[int]bool   // processes that had ended when they were looked at, and were there still
 }
 
 // Run makes every attack, one after the other, and their controls.
@@ -308,6 +309,9 @@ func (c *campaign) marked() (pids []int, vanished bool, err error) {
 	if err != nil {
 		return nil, false, err
 	}
+	if c.ended == nil {
+		c.ended = map[int]bool{}
+	}
 	for _, entry := range entries {
 		pid, err := strconv.Atoi(entry.Name())
 		if err != nil || pid == os.Getpid() || c.neighbour != nil && pid == c.neighbour.pid {
@@ -317,6 +321,8 @@ func (c *campaign) marked() (pids []int, vanished bool, err error) {
 		switch {
 		case errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH):
 			vanished = true
+		case err == nil && len(line) == 0 && !c.ended[pid]: // it has ended and is there still, or is a thread of the kernel
+			c.ended[pid], vanished = true, true
 		case strings.Contains(string(line), c.arena.marker):
 			pids = append(pids, pid)
 		}
