@@ -88,17 +88,21 @@ func Disturb(ctx context.Context, cfg Config) (Neighbours, error) {
 		if err := os.WriteFile(bomb, []byte(b.text), 0o644); err != nil {
 			return out, err
 		}
+		run := func() ([]byte, error) { return boxed(ctx, cfg, path, 1, nil) }
+		if b.processes == 0 {
+			run = func() ([]byte, error) { return bare(ctx, cfg.Python, path) }
+		}
 		measured := Bomb{Name: b.name}
 		var quiet, beside []time.Duration
 		var ends []string
 		for len(beside) < cfg.Rounds {
-			if quiet, err = neighbour(ctx, cfg, path, b.processes == 0, quiet); err != nil {
+			if quiet, err = neighbour(run, quiet); err != nil {
 				return out, err
 			}
 			exploding, stop := context.WithCancel(ctx)
 			done := make(chan []string, 1)
 			go func() { done <- explode(exploding, cfg, bomb, b.processes) }()
-			beside, err = neighbour(ctx, cfg, path, b.processes == 0, beside)
+			beside, err = neighbour(run, beside)
 			stop()
 			if ends = append(ends, <-done...); err != nil {
 				return out, fmt.Errorf("beside %s: %w", b.name, err)
@@ -117,12 +121,8 @@ func Disturb(ctx context.Context, cfg Config) (Neighbours, error) {
 	return out, nil
 }
 
-func neighbour(ctx context.Context, cfg Config, path string, alone bool, took []time.Duration) ([]time.Duration, error) {
+func neighbour(run func() ([]byte, error), took []time.Duration) ([]time.Duration, error) {
 	for range block {
-		run := func() ([]byte, error) { return boxed(ctx, cfg, path, 1, nil) }
-		if alone {
-			run = func() ([]byte, error) { return bare(ctx, cfg.Python, path) }
-		}
 		begin := time.Now()
 		out, err := run()
 		if err != nil || string(out) != answer {

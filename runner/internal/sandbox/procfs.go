@@ -112,13 +112,15 @@ func statFields(path string) []string {
 // task is a thread, the first of a process too.
 type task struct{ process, id int }
 
-// tasksOf a process; none when it has ended.
-func tasksOf(pid int) []task {
-	entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+// tasksOf processes; one that has ended has none.
+func tasksOf(pids ...int) []task {
 	var out []task
-	for _, entry := range entries {
-		if id, err := strconv.Atoi(entry.Name()); err == nil {
-			out = append(out, task{pid, id})
+	for _, pid := range pids {
+		entries, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
+		for _, entry := range entries {
+			if id, err := strconv.Atoi(entry.Name()); err == nil {
+				out = append(out, task{pid, id})
+			}
 		}
 	}
 	return out

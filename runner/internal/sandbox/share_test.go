@@ -16,7 +16,7 @@ func TestShare(t *testing.T) {
 		"one":                       {[]int{1, 1, 1, 1}, []int{0, 0, 0, 0}},
 		"none":                      {[]int{0, 0, 0}, []int{0, 0, 0}},
 		"many, and one between":     {[]int{8, 8, 1, 8, 8}, []int{0, 0, 0, 0, 0}},
-		"two in a row":              {[]int{2, 2, 2}, []int{0, 0, 10}},
+		"three in a row":            {[]int{2, 2, 2}, []int{0, 0, 10}},
 		"as many as there are":      {[]int{9, 8, 9}, []int{0, 0, 16}},
 		"more and more":             {[]int{2, 2, 2, 8, 8, 8}, []int{0, 0, 10, 10, 10, 16}},
 		"never forward":             {[]int{8, 8, 8, 1, 1, 1, 1}, []int{0, 0, 16, 16, 16, 16, 16}},
@@ -196,9 +196,5 @@ func TestRunnersPartIsTried(t *testing.T) {
 // ownTasks are all processes and threads of the tests' user in sight: all but init.
 func ownTasks(t *testing.T) int {
 	t.Helper()
-	own := 0
-	for _, pid := range descendants(1) {
-		own += len(tasksOf(pid))
-	}
-	return own
+	return len(tasksOf(descendants(1)...))
 }

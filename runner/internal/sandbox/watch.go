@@ -46,7 +46,7 @@ func (w *watch) run(ctx context.Context) {
 		case <-time.After(wait):
 		}
 		if elapsed += wait; elapsed%watchEvery != 0 {
-			peak = max(peak, w.glance(elapsed))
+			peak = max(peak, w.glance())
 			continue
 		}
 		now := w.look()
@@ -63,11 +63,11 @@ func (w *watch) run(ctx context.Context) {
 }
 
 // glance gives the peak where it is looked for, else 0.
-func (w *watch) glance(elapsed time.Duration) (peak uint64) {
+func (w *watch) glance() (peak uint64) {
 	if w.limits.Processes > 1 {
-		w.share.put(w.tasks())
+		w.share.put(tasksOf(w.processes()...))
 	}
-	if w.peakUntold && elapsed < watchEvery {
+	if w.peakUntold {
 		return peakMemory(w.pid)
 	}
 	return 0
@@ -79,14 +79,6 @@ func (w *watch) processes() []int {
 		return descendants(w.pid)
 	}
 	return []int{w.pid}
-}
-
-func (w *watch) tasks() []task {
-	var all []task
-	for _, pid := range w.processes() {
-		all = append(all, tasksOf(pid)...)
-	}
-	return all
 }
 
 // sums are what a run uses at one moment.
@@ -105,9 +97,11 @@ func (w *watch) look() sums {
 		now.cpu = endedChildrenCPU(w.pid)
 	}
 	now.disk = treeUsage(w.dir, w.limits.DiskFiles)
-	var all []task
-	for _, pid := range w.processes() {
-		all = append(all, tasksOf(pid)...)
+	processes := w.processes()
+	all := tasksOf(processes...)
+	now.tasks = len(all)
+	w.share.put(all)
+	for _, pid := range processes {
 		now.peak = max(now.peak, peakMemory(pid))
 		now.disk.addRemoved(pid)
 		if w.limits.sumsMemory() {
@@ -115,8 +109,6 @@ func (w *watch) look() sums {
 		}
 		now.cpu += processCPU(pid)
 	}
-	now.tasks = len(all)
-	w.share.put(all)
 	return now
 }
 
