@@ -53,7 +53,7 @@ func withBinaries(m *testing.M) (code int) {
 	binaries = filepath.Join(dir, "bin")
 	for _, cmd := range [][]string{
 		{"chmod", "755", dir},
-		{"go", "build", "-o", binaries + "/", "./api", "./api/cmd/xrayctl", "./api/internal/nospawn/spawnprobe", "./runner", "./manifests/cmd/manifestgen"},
+		{"go", "build", "-o", binaries + "/", "./api", "./api/cmd/xrayctl", "./api/internal/nospawn/spawnprobe", "./runner", "./runner/cmd/xray-jail", "./manifests/cmd/manifestgen"},
 		{"runner/internal/sandbox/shim/build.sh", filepath.Join(binaries, "xray-shim")},
 		{"runner/internal/sandbox/cell/build.sh", filepath.Join(binaries, "xray-cell.so")},
 	} {

@@ -40,7 +40,7 @@ var Table = []settings.Setting{
 	{Name: "RUNNER_TOKEN", Default: "", Text: "bearer token for TCP, at least 16 characters", Secret: true},
 	{Name: "RUNNER_WARM", Default: "on", Text: "`on`: runs of scripts with `\"warm\": true` are forked from a prepared interpreter, in either tier; `off`: every run is a cold start"},
 	{Name: "RUNNER_WARM_MEMORY", Default: "0", Text: "MiB for prepared interpreters and waiting forks, 0-4096; 0: a quarter of the container's limit"},
-	{Name: "RUNNER_SHIM", Default: "", Text: "the confinement shim; empty: `xray-shim` beside the runner's binary. `xray-cell.so`, for warm starts, lies beside it"},
+	{Name: "RUNNER_SHIM", Default: "", Text: "the confinement shim; empty: `xray-shim` beside the runner's binary. `xray-cell.so`, for warm starts, and `xray-jail`, for the tier namespaces, lie beside it"},
 }
 
 // Config is the runner's settings, checked.

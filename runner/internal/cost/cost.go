@@ -43,11 +43,19 @@ type Row struct {
 	Times float64 `json:"times_bare"`      // of the rate
 }
 
+// Jail is the making of what a skill's runs are started in; it is made once for a skill.
+type Jail struct {
+	P50   float64 `json:"p50_ms"`
+	P95   float64 `json:"p95_ms"`
+	Ratio float64 `json:"ratio"` // of the medians, to the bare start
+}
+
 // Report has the bare start first.
 type Report struct {
 	Layers []string `json:"layers"`
 	Rounds int      `json:"rounds"`
 	Rows   []Row    `json:"rows"`
+	Jail   *Jail    `json:"jail,omitempty"` // in the tier namespaces
 	// Remarks say what was not measured, and why.
 	Remarks []string `json:"remarks"`
 }
@@ -97,7 +105,28 @@ func Measure(ctx context.Context, cfg Config) (Report, error) {
 		r.Rate, r.Times = rates[i], rates[i]/rates[0]
 		report.Rows = append(report.Rows, r)
 	}
-	return report, nil
+	report.Jail, err = jails(cfg, path, took[0])
+	return report, err
+}
+
+// jails measures the making of jails, where there are any.
+func jails(cfg Config, path string, base []time.Duration) (*Jail, error) {
+	box, ok := cfg.Box.(interface {
+		MakeJail(sandbox.Spec) (time.Duration, error)
+	})
+	if !ok || cfg.Box.Posture().Tier != sandbox.TierNamespaces {
+		return nil, nil
+	}
+	var making []time.Duration
+	for range cfg.Rounds {
+		took, err := box.MakeJail(spec(cfg, path, filepath.Join(cfg.Dir, Runs, "none"), 1))
+		if err != nil {
+			return nil, fmt.Errorf("make a jail: %w", err)
+		}
+		making = append(making, took)
+	}
+	r := row("", making, base)
+	return &Jail{P50: r.P50, P95: r.P95, Ratio: r.Ratio}, nil
 }
 
 // layOut makes the folders and writes the script; it returns its path.
@@ -205,14 +234,19 @@ func start(ctx context.Context, cfg Config, path string, processes int, warm *sa
 	if err != nil {
 		return sandbox.Exit{}, err
 	}
+	s := spec(cfg, path, dir, processes)
+	s.Warm = warm
+	exit, err := cfg.Box.Run(ctx, s)
+	return exit, errors.Join(err, os.RemoveAll(dir))
+}
+
+func spec(cfg Config, path, dir string, processes int) sandbox.Spec {
 	declared := manifests.DefaultLimits()
 	declared.Processes = processes
-	limits := execute.Limits(declared, sandbox.Python)
-	exit, err := cfg.Box.Run(ctx, sandbox.Spec{
-		Warm: warm, Argv: []string{cfg.Python, "-E", "-s", "-B", path}, Env: execute.Environment(dir), Dir: dir,
-		Stdin: []byte(input), Readable: []string{filepath.Dir(path)}, Limits: limits,
-	})
-	return exit, errors.Join(err, os.RemoveAll(dir))
+	return sandbox.Spec{
+		Argv: []string{cfg.Python, "-E", "-s", "-B", path}, Env: execute.Environment(dir), Dir: dir,
+		Stdin: []byte(input), Readable: []string{filepath.Dir(path)}, Limits: execute.Limits(declared, sandbox.Python),
+	}
 }
 
 func row(name string, took, base []time.Duration) Row {
@@ -238,6 +272,9 @@ func (r Report) Print(out io.Writer) error {
 		return err
 	}
 	fmt.Fprintf(out, "\n%d rounds by turns, then %d at once; layers %v\n", r.Rounds, atOnce, r.Layers)
+	if r.Jail != nil {
+		fmt.Fprintf(out, "a jail is made in %.1f ms (p95 %.1f, %.2f of a bare start), once for a skill\n", r.Jail.P50, r.Jail.P95, r.Jail.Ratio)
+	}
 	for _, remark := range r.Remarks {
 		fmt.Fprintln(out, "remark: "+remark)
 	}

@@ -6,10 +6,14 @@
 // empty folder with binds of exactly the paths that Landlock grants a run, read-only but for the folders that it may change. /proc is a fresh one where the
 // container lets us mount it, else the container's.
 //
-// libcontainer starts our own binary again as the container's init (Init below), so that this package costs every start
-// of the runner its imports. It copies the binary into memory for each, unless we already run from a sealed copy: see
-// Seal. It gets no seccomp profile: compiling one takes 30 ms, and the runs have their own filter.
+// libcontainer starts our own binary again as the jail's init. It copies the binary into memory for each, unless we
+// already run from a sealed copy: see Seal. In the runner that init becomes a smaller program before Go starts, which has
+// this package and nothing that the runner has beside it (exec.c, cmd/xray-jail): a jail is made in two thirds of the time.
+// It gets no seccomp profile: compiling one takes 30 ms, and the runs have their own filter.
 package jail
+
+// #cgo CFLAGS: -std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror
+import "C"
 
 import (
 	"crypto/rand"
@@ -27,18 +31,28 @@ import (
 	"xrayrunner/runner/internal/sandbox"
 )
 
-// Before anything else of the program that does not need to be ready for it: this process may be a jail's init.
+// Before anything else of the program that does not need to be ready for it: this process may be a jail's init, in
+// xray-jail, or in a test.
 func init() {
 	if len(os.Args) == 2 && os.Args[1] == "init" && os.Getenv("_LIBCONTAINER_INITPIPE") != "" {
 		libcontainer.Init()
 	}
 }
 
-// Maker makes jails below one folder.
-type Maker struct{ dir string }
+// errorsOnly is a level of logrus; nsexec alone writes 40 lines for debugging else.
+const errorsOnly = "2"
 
-// New makes jails below dir, which no other runner uses and which it makes when it is needed.
-func New(dir string) *Maker { return &Maker{dir: dir} }
+// Maker makes jails below one folder.
+type Maker struct {
+	dir     string
+	program func() (*os.File, error)
+}
+
+// New makes jails below dir, which no other runner uses and which it makes when it is needed. program is the path of
+// xray-jail; without one this very program is the init of its jails, which is for tests.
+func New(dir, program string) *Maker {
+	return &Maker{dir: dir, program: sync.OnceValues(func() (*os.File, error) { return sealedCopy(program) })}
+}
 
 // Open makes one jail.
 func (m *Maker) Open(spec sandbox.JailSpec) (sandbox.Jail, error) {
@@ -73,9 +87,16 @@ func (m *Maker) start(id, root string, spec sandbox.JailSpec, door *os.File) (en
 	if err != nil {
 		return nothing, fmt.Errorf("create: %w", err)
 	}
+	program, err := m.program()
+	if err != nil {
+		return nothing, fmt.Errorf("xray-jail: %w", err)
+	}
 	p := &libcontainer.Process{
-		Args: []string{spec.Shim, "--jail"}, Env: []string{"PATH=/usr/bin:/bin"}, Cwd: "/", Init: true,
+		Args: []string{spec.Shim, "--jail"}, Env: []string{"PATH=/usr/bin:/bin"}, Cwd: "/", Init: true, LogLevel: errorsOnly,
 		ExtraFiles: []*os.File{door},
+	}
+	if program != nil {
+		p.ExtraFiles = append(p.ExtraFiles, program) // exec.c takes and closes it
 	}
 	if err := c.Run(p); err != nil {
 		return c.Destroy, fmt.Errorf("run: %w", err)

@@ -20,12 +20,15 @@ import (
 	"xrayrunner/runner/internal/sandbox"
 )
 
+// program is xray-jail, which TestMain built.
+func program() string { return nstest.Shim() + ".jail" }
+
 const python3 = "/usr/bin/python3"
 
 func open(t testing.TB) sandbox.Sandbox {
 	t.Helper()
 	nstest.Need(t)
-	box, err := sandbox.New(sandbox.Config{ShimPath: nstest.Shim(), ProbeDir: t.TempDir(), Jail: jail.New(t.TempDir()).Open})
+	box, err := sandbox.New(sandbox.Config{ShimPath: nstest.Shim(), ProbeDir: t.TempDir(), Jail: jail.New(t.TempDir(), program()).Open})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +254,7 @@ func TestCost(t *testing.T) {
 		t.Logf("%s: p50 %v p95 %v", name, all[len(all)/2], all[len(all)*95/100])
 	}
 	var making, sealing []time.Duration
-	maker := jail.New(t.TempDir())
+	maker := jail.New(t.TempDir(), program())
 	timed, err := sandbox.New(sandbox.Config{ShimPath: nstest.Shim(), ProbeDir: t.TempDir(), Jail: func(s sandbox.JailSpec) (sandbox.Jail, error) {
 		begin := time.Now()
 		made, err := maker.Open(s)
@@ -272,7 +275,7 @@ func TestCost(t *testing.T) {
 	}
 	slices.Sort(making)
 	slices.Sort(sealing)
-	t.Logf("a jail is made in %v (median), with a sealed copy of this program, which the runner is already: %v of that", making[len(making)/2], sealing[len(sealing)/2])
+	t.Logf("a jail is made in %v (median), with a sealed copy of this test program, which the runner is already: %v of that", making[len(making)/2], sealing[len(sealing)/2])
 }
 
 func descriptors(t testing.TB) int {

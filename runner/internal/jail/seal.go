@@ -1,6 +1,7 @@
 package jail
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,4 +35,26 @@ func Executable() (string, error) {
 		return filepath.Abs(os.Args[0])
 	}
 	return os.Executable()
+}
+
+// sealedCopy is the program at path, in memory, where nobody can change it: that it is sealed is also how exec.c knows it.
+// Without a path there is none.
+func sealedCopy(path string) (*os.File, error) {
+	if path == "" {
+		return nil, nil
+	}
+	program, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer program.Close()
+	info, err := program.Stat()
+	if err != nil {
+		return nil, err
+	}
+	copied, err := exeseal.CloneBinary(program, info.Size(), "xray-jail", os.TempDir())
+	if err == nil && !exeseal.IsCloned(copied) {
+		err = errors.Join(errors.New("the copy could not be sealed"), copied.Close())
+	}
+	return copied, err
 }

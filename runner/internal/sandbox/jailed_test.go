@@ -14,7 +14,7 @@ func init() {
 		if err != nil {
 			return sandbox.Jail{}, err
 		}
-		made, err := jail.New(dir).Open(spec)
+		made, err := jail.New(dir, "").Open(spec)
 		if err != nil {
 			return made, err
 		}

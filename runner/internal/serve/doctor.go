@@ -19,6 +19,7 @@ import (
 	"xrayrunner/runner/internal/config"
 	"xrayrunner/runner/internal/cost"
 	"xrayrunner/runner/internal/execute"
+	"xrayrunner/runner/internal/jail"
 	"xrayrunner/runner/internal/sandbox"
 	"xrayrunner/runner/internal/server"
 	"xrayrunner/runner/protocol"
@@ -200,7 +201,10 @@ func hostFor(environ []string, options DoctorOptions) (host, error) {
 	if h.box, err = probe(cfg, h.jails, options.LandlockABI); err != nil {
 		return host{}, errors.Join(err, os.RemoveAll(h.jails))
 	}
-	return h, nil
+	if h.box.Posture().Tier == sandbox.TierNamespaces { // as serve does; the folder is made again when it is needed
+		err = errors.Join(os.RemoveAll(h.jails), jail.Seal())
+	}
+	return h, err
 }
 
 func diagnose(cfg config.Config, box sandbox.Sandbox) diagnosis {

@@ -115,7 +115,7 @@ func probe(cfg config.Config, jails string, abi int) (sandbox.Sandbox, error) {
 	dir := scratch(cfg)
 	c := sandbox.Config{ShimPath: shim, ProbeDir: dir, LandlockABI: abi, Tasks: taskLimit()}
 	if cfg.Isolation != "landlock" {
-		c.Jail = jail.New(jails).Open
+		c.Jail = jail.New(jails, filepath.Join(filepath.Dir(shim), jailProgram)).Open
 	}
 	box, err := sandbox.New(c)
 	if err != nil {
@@ -131,6 +131,9 @@ func shimPath(cfg config.Config) (string, error) {
 	self, err := jail.Executable()
 	return filepath.Join(filepath.Dir(self), "xray-shim"), err
 }
+
+// jailProgram lies beside the shim.
+const jailProgram = "xray-jail"
 
 // scratch is where folders for a short time are made: the work folder, since the root may be read-only. doctor may look
 // where there is none; serve says so when it prepares it.

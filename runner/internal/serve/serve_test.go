@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -93,6 +94,8 @@ func newPlace(t *testing.T) place {
 	if out, err := exec.Command("../sandbox/cell/build.sh", filepath.Join(dir, "xray-cell.so")).CombinedOutput(); err != nil {
 		t.Fatalf("cell: %v\n%s", err, out)
 	}
+	program, err := xrayJail()
+	must(t, errors.Join(err, os.WriteFile(filepath.Join(dir, "xray-jail"), program, 0o755)))
 	for _, name := range []string{"work", "run"} {
 		path := filepath.Join(dir, name)
 		must(t, os.Mkdir(path, 0o755))
@@ -102,6 +105,20 @@ func newPlace(t *testing.T) place {
 	}
 	return p
 }
+
+// xrayJail is the program, built once.
+var xrayJail = sync.OnceValues(func() ([]byte, error) {
+	dir, err := os.MkdirTemp("", "xray-serve-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "xray-jail")
+	if out, err := exec.Command("go", "build", "-o", path, "../../cmd/xray-jail").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, out)
+	}
+	return os.ReadFile(path)
+})
 
 // command runs a stage as a user that is not root.
 func (p place) command(stage string, extra ...string) *exec.Cmd {
