@@ -29,8 +29,7 @@ __attribute__((constructor(101))) static void become_jail(int argc, char **argv)
 	(void)argc;
 	if (!getenv("_LIBCONTAINER_INITPIPE") || fcntl(PROGRAM, F_GET_SEALS) <= 0)
 		return; /* not a jail's init, or already that program: nothing else there is sealed */
-	/* It lives for some milliseconds: no collector. libcontainer takes one processor in any case. */
-	if (setenv("GOGC", "off", 1) || setenv("GOMAXPROCS", "1", 1))
+	if (setenv("GOMAXPROCS", "1", 1)) /* as libcontainer does later, when Go has made its threads */
 		fail("setenv");
 	if (fcntl(PROGRAM, F_SETFD, FD_CLOEXEC))
 		fail("fcntl");
