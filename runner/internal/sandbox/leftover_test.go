@@ -89,6 +89,45 @@ func TestTooManyProcesses(t *testing.T) {
 	mustExit(t, s, shell(t, "for i in 1 2 3; do true & done; wait")) // and the next run is not harmed
 }
 
+// Whoever can keep the supervisor busy with signals must not keep it from counting: it hears of every child that is stopped
+// and continued.
+const restless = `
+import os, signal, time
+r, w = os.pipe()
+if os.fork() == 0:
+    orphan = os.fork()
+    if orphan == 0:
+        time.sleep(600)
+    os.write(w, orphan.to_bytes(4, "little"))
+    os._exit(0)
+orphan = int.from_bytes(os.read(r, 4), "little")
+os.wait()
+for _ in range(2):
+    if os.fork() == 0:
+        while True:
+            os.kill(orphan, signal.SIGSTOP)
+            os.sched_yield()
+            os.kill(orphan, signal.SIGCONT)
+            os.sched_yield()
+for _ in range(20):
+    time.sleep(0.02)
+    if os.fork() == 0:
+        break
+time.sleep(600)
+`
+
+func TestCountedAmongSignals(t *testing.T) {
+	for name, s := range map[string]*landlocked{"landlock": full(t), "namespaces": jailedAlone(t)} {
+		t.Run(name, func(t *testing.T) {
+			spec := script(t, restless)
+			spec.Limits.Processes, spec.Limits.Wall = 8, 20*time.Second
+			if got := mustRun(t, s, spec); got.Cause != ProcessLimit {
+				t.Errorf("got %s after %s: %s", got.Cause, got.Wall, got.Stderr)
+			}
+		})
+	}
+}
+
 // 300 times exit code 7 while other runs leave orphans: nobody's reaping takes a code away (case 26).
 func TestExitCodesAmongOrphans(t *testing.T) {
 	s := full(t)

@@ -51,13 +51,21 @@ static int reap(struct watch *w)
 	return pid == 0 || errno != ECHILD;
 }
 
-enum { FOR_EVER = -1, COUNT_EVERY = 2 }; /* milliseconds: what a fork bomb has to grow in */
+enum { FOR_EVER = -1, MILLISECOND = 1000000, COUNT_EVERY = 2 * MILLISECOND }; /* what a fork bomb has to grow in */
 
-static int await(struct watch *w, long milliseconds)
+static int await(struct watch *w, long nanoseconds)
 {
-	struct timespec limit = {0, milliseconds * 1000000};
+	struct timespec limit = {0, nanoseconds};
 
-	return sigtimedwait(&w->signals, NULL, milliseconds == FOR_EVER ? NULL : &limit);
+	return sigtimedwait(&w->signals, NULL, nanoseconds == FOR_EVER ? NULL : &limit);
+}
+
+static int64_t now(void)
+{
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	return at.tv_sec * 1000LL * MILLISECOND + at.tv_nsec;
 }
 
 /*
@@ -100,7 +108,7 @@ static void sweep(struct watch *w)
 		put_back(w);
 	while (reap(w)) {
 		kill_all(w);
-		await(w, 5);
+		await(w, 5 * MILLISECOND);
 	}
 }
 
@@ -110,9 +118,11 @@ static void sweep(struct watch *w)
 static void watch_run(struct watch *w, const struct plan *plan)
 {
 	int counted = plan->head.processes > 1 || !(plan->head.flags & PLAN_SECCOMP);
+	int64_t next = now() + COUNT_EVERY;
 
 	for (;;) {
-		int number = await(w, counted ? COUNT_EVERY : FOR_EVER);
+		int64_t left = next - now(); /* by the clock: a run can have signals sent to us without end */
+		int number = await(w, !counted ? FOR_EVER : left > 0 ? left : 0);
 
 		reap(w);
 		if (w->leader_ended)
@@ -121,10 +131,13 @@ static void watch_run(struct watch *w, const struct plan *plan)
 			w->flags |= END_STOPPED;
 			return;
 		}
-		if (counted && number < 0 && descendants(found, MAX_PIDS) > (int)plan->head.processes) {
+		if (!counted || now() < next)
+			continue;
+		if (descendants(found, MAX_PIDS) > (int)plan->head.processes) {
 			w->flags |= END_CROWDED;
 			return;
 		}
+		next = now() + COUNT_EVERY;
 	}
 }
 
