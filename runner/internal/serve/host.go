@@ -19,15 +19,9 @@ import (
 // reserve is what the runner itself may need of its container's memory, at least.
 const reserve = 128 << 20
 
-// memoryLimit is the container's limit (cgroup v2, then v1), or else the machine's memory.
+// memoryLimit is the limit of the container or the unit, or else the machine's memory.
 func memoryLimit() uint64 {
-	limit := uint64(math.MaxUint64)
-	for _, path := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
-		if n, ok := readUint(path); ok {
-			limit = n
-			break
-		}
-	}
+	limit := ownLimit("memory", "memory.max", "memory.limit_in_bytes")
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err == nil {
 		limit = min(limit, uint64(info.Totalram)*uint64(info.Unit))
@@ -35,27 +29,45 @@ func memoryLimit() uint64 {
 	return limit
 }
 
-// taskLimit is how many processes and threads our cgroup may have, which is the container's (version 2, then 1). 0: no such
-// bound can be seen.
+// taskLimit is how many processes and threads the container or the unit may have. 0: no such bound can be seen.
 func taskLimit() uint64 {
-	own, _ := os.ReadFile("/proc/self/cgroup")
-	return taskLimitOf(string(own), "/sys/fs/cgroup")
+	if limit := ownLimit("pids", "pids.max", "pids.max"); limit != noLimit {
+		return limit
+	}
+	return 0
 }
 
-func taskLimitOf(cgroup, root string) uint64 {
+const noLimit = math.MaxUint64
+
+func ownLimit(controller, v2, v1 string) uint64 {
+	own, _ := os.ReadFile("/proc/self/cgroup")
+	return limitIn(string(own), "/sys/fs/cgroup", controller, v2, v1)
+}
+
+// limitIn is the smallest number that our cgroup and those above it have in the file v2, or v1 in the controller's own
+// hierarchy. cgroup is /proc/self/cgroup. A container sees its own as the root; version 1 without a namespace for it
+// names the host's path all the same, of which no folder is there but the root.
+func limitIn(cgroup, root, controller, v2, v1 string) uint64 {
+	limit := uint64(noLimit)
 	for line := range strings.Lines(cgroup) {
 		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
-		if len(f) < 3 || f[1] != "" && f[1] != "pids" {
+		if len(f) < 3 || f[1] != "" && f[1] != controller {
 			continue
 		}
-		// A container sees its own as the root; version 1 without a namespace for it names the host's path all the same.
-		for _, own := range []string{f[2], "/"} {
-			if n, ok := readUint(filepath.Join(root, f[1], own, "pids.max")); ok {
-				return n
+		file := v2
+		if f[1] != "" {
+			file = v1
+		}
+		for at := filepath.Join("/", f[2]); ; at = filepath.Dir(at) {
+			if n, ok := readUint(filepath.Join(root, f[1], at, file)); ok {
+				limit = min(limit, n)
+			}
+			if at == "/" {
+				break
 			}
 		}
 	}
-	return 0
+	return limit
 }
 
 // slotsOf is how many runs there may be at once.

@@ -7,10 +7,11 @@ import (
 	"testing"
 )
 
-func TestTaskLimit(t *testing.T) {
+func TestLimitIn(t *testing.T) {
 	root := t.TempDir()
 	for path, text := range map[string]string{
 		"pids.max": "640\n", "a/pids.max": "100\n", "b/pids.max": "max\n", "pids/pids.max": "256\n", "pids/docker/1/pids.max": "128\n",
+		"a/memory.max": "900\n", "a/leaf/memory.max": "max\n", "memory/memory.limit_in_bytes": "700\n",
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, path)), 0o700); err != nil {
 			t.Fatal(err)
@@ -20,19 +21,24 @@ func TestTaskLimit(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		cgroup string
-		want   uint64
+		cgroup       string
+		pids, memory uint64
 	}{
-		"a container, version 2":                    {"0::/\n", 640},
-		"a unit of the host, version 2":             {"0::/a\n", 100},
-		"a container, version 1":                    {"4:memory:/docker/9\n8:pids:/docker/9\n0::/\n", 256},
-		"a group of the host, version 1":            {"8:pids:/docker/1\n", 128},
-		"no bound of its own: that of all above it": {"0::/b\n", 640},
-		"nothing":           {"", 0},
-		"no line of either": {"4:memory:/docker/9\n", 0},
+		"a container, version 2":                    {"0::/\n", 640, noLimit},
+		"a unit of the host, version 2":             {"0::/a\n", 100, 900},
+		"a leaf of that unit":                       {"0::/a/leaf\n", 100, 900},
+		"a container, version 1":                    {"4:memory:/docker/9\n8:pids:/docker/9\n", 256, 700},
+		"both versions":                             {"8:pids:/docker/9\n0::/a\n", 100, 900},
+		"a group of the host, version 1":            {"8:pids:/docker/1\n", 128, noLimit},
+		"no bound of its own: that of all above it": {"0::/b\n", 640, noLimit},
+		"nothing":           {"", noLimit, noLimit},
+		"no line of either": {"4:cpu:/docker/9\n", noLimit, noLimit},
 	} {
-		if got := taskLimitOf(c.cgroup, root); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
+		if got := limitIn(c.cgroup, root, "pids", "pids.max", "pids.max"); got != c.pids {
+			t.Errorf("%s: %d processes, want %d", name, got, c.pids)
+		}
+		if got := limitIn(c.cgroup, root, "memory", "memory.max", "memory.limit_in_bytes"); got != c.memory {
+			t.Errorf("%s: %d bytes, want %d", name, got, c.memory)
 		}
 	}
 }
