@@ -90,10 +90,11 @@ const peakError = 4 << 10
 // peak is the program's peak of resident memory in bytes, or 0 when that cannot be told. Go starts children with
 // CLONE_VM, and at execve the kernel enters the peak of the memory that is left behind, which is ours, as the child's
 // (fs/exec.c, exec_mmap): a figure that is not above it says nothing about the program, and then counts what the watch
-// saw last. A supervised program is forked by the shim and a warm one by its cell: those have a true figure of their own.
+// saw last. A supervised program is forked by the shim and a warm one by its cell: those have a true figure of their own,
+// which is lost with a supervisor in a jail that is not our child: what was seen is the least that it can have been.
 func (r *run) peak(usage *syscall.Rusage, seen int64) int64 {
 	if !r.forked && usage.Maxrss <= ownPeak()+peakError {
 		return seen
 	}
-	return usage.Maxrss * 1024
+	return max(usage.Maxrss*1024, seen)
 }

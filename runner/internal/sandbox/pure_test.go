@@ -257,3 +257,22 @@ func TestNames(t *testing.T) {
 		t.Errorf("got %+v", p.Layers[1])
 	}
 }
+
+// The peak is what the kernel tells of the program itself, or else what was seen of it.
+func TestPeak(t *testing.T) {
+	const seen = 5 << 20
+	for name, c := range map[string]struct {
+		forked bool
+		told   int64 // KiB
+		want   int64
+	}{
+		"cold, no more than ours was": {false, 1, seen},
+		"cold":                        {false, 1 << 30, 1 << 40},
+		"warm":                        {true, 9 << 10, 9 << 20},
+		"warm, nothing told":          {true, 0, seen},
+	} {
+		if got := (&run{forked: c.forked}).peak(&syscall.Rusage{Maxrss: c.told}, seen); got != c.want {
+			t.Errorf("%s: %d, want %d", name, got, c.want)
+		}
+	}
+}

@@ -123,6 +123,9 @@ func TestSameLimits(t *testing.T) {
 				s := w.spec(t, tt.text)
 				tt.change(&s.Limits)
 				cold, warm := w.both(t, s)
+				if cold.MaxRSSBytes == 0 || warm.MaxRSSBytes == 0 {
+					t.Errorf("peak cold %d, warm %d", cold.MaxRSSBytes, warm.MaxRSSBytes)
+				}
 				if cold.Cause != tt.want || warm.Cause != tt.want {
 					t.Errorf("cold %s %d %s, warm %s %d %s, want %s", cold.Cause, cold.ExitCode, cold.Signal, warm.Cause, warm.ExitCode, warm.Signal, tt.want)
 				}
