@@ -83,13 +83,13 @@ func (m *Maker) open(spec sandbox.JailSpec) (sandbox.Jail, error) {
 // start returns how to end it, also when it failed half-way.
 func (m *Maker) start(id, root string, spec sandbox.JailSpec, door *os.File) (end func() error, err error) {
 	nothing := func() error { return nil }
-	c, err := libcontainer.Create(filepath.Join(m.dir, "state"), id, settings(id, root, spec))
-	if err != nil {
-		return nothing, fmt.Errorf("create: %w", err)
-	}
 	program, err := m.program()
 	if err != nil {
 		return nothing, fmt.Errorf("xray-jail: %w", err)
+	}
+	c, err := libcontainer.Create(filepath.Join(m.dir, "state"), id, settings(id, root, spec))
+	if err != nil {
+		return nothing, fmt.Errorf("create: %w", err)
 	}
 	p := &libcontainer.Process{
 		Args: []string{spec.Shim, "--jail"}, Env: []string{"PATH=/usr/bin:/bin"}, Cwd: "/", Init: true, LogLevel: errorsOnly,

@@ -1,6 +1,7 @@
 package jail_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -27,7 +28,7 @@ func held(t *testing.T) []string {
 	dir := filepath.Join("/proc", strconv.Itoa(youngest), "fd")
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		t.Skipf("the jail's descriptors cannot be read: %v", err)
+		t.Fatal(err)
 	}
 	var all []string
 	for _, entry := range entries {
@@ -64,8 +65,13 @@ func TestNotXrayJail(t *testing.T) {
 	if err := os.WriteFile(text, []byte("no program\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	open := filepath.Join(t.TempDir(), "open")
+	if err := errors.Join(os.WriteFile(open, nil, 0o700), os.Chmod(open, 0o777)); err != nil {
+		t.Fatal(err)
+	}
 	for path, want := range map[string]string{
-		"/nowhere/xray-jail": "xray-jail: open /nowhere/xray-jail: no such file",
+		"/nowhere/xray-jail": "/nowhere/xray-jail: no such file",
+		open:                 "open is writable by others",
 		text:                 "run: unable to start container process",
 		"/bin/true":          "run: unable to start container process",
 	} {

@@ -8,6 +8,8 @@ import (
 	"syscall"
 
 	"github.com/opencontainers/runc/libcontainer/exeseal"
+
+	"xrayrunner/runner/internal/sandbox"
 )
 
 // Seal starts this program again from a sealed copy in memory, once; it returns in that copy. libcontainer makes one for
@@ -42,6 +44,9 @@ func Executable() (string, error) {
 func sealedCopy(path string) (*os.File, error) {
 	if path == "" {
 		return nil, nil
+	}
+	if err := sandbox.CheckProgram(path); err != nil {
+		return nil, err
 	}
 	program, err := os.Open(path)
 	if err != nil {

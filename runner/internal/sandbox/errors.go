@@ -8,8 +8,8 @@ import (
 var (
 	// ErrSpec is returned by Run for a Spec that nobody should have built: nothing was started.
 	ErrSpec = errors.New("unusable spec")
-	// ErrShim is returned by New when the shim is missing, or somebody else could have changed it.
-	ErrShim = errors.New("unusable shim")
+	// ErrProgram is returned by New and CheckProgram when a program of ours is missing, or somebody else could have changed it.
+	ErrProgram = errors.New("unusable program")
 	// ErrProbe is returned by New when the layers could not be tried at all, so that nothing is known about them.
 	ErrProbe = errors.New("cannot probe the sandbox")
 	// ErrConfine is returned by Run when a layer that was in force at start could not be put on, or the program could

@@ -31,7 +31,7 @@ func New(cfg Config) (Sandbox, error) {
 }
 
 func newLandlocked(cfg Config) (*landlocked, error) {
-	if err := checkShim(cfg.ShimPath); err != nil {
+	if err := CheckProgram(cfg.ShimPath); err != nil {
 		return nil, err
 	}
 	p, err := newProber(cfg)

@@ -193,7 +193,7 @@ func TestShimFile(t *testing.T) {
 	if err := os.Symlink(good, link); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkShim(good); err != nil {
+	if err := CheckProgram(good); err != nil {
 		t.Errorf("control: %v", err)
 	}
 	for name, path := range map[string]string{
@@ -201,17 +201,17 @@ func TestShimFile(t *testing.T) {
 		"not executable": file("plain", 0o644), "others": file("others", 0o757), "group": file("group", 0o775),
 		"setuid": file("setuid", 0o755|os.ModeSetuid), "empty": "",
 	} {
-		if err := checkShim(path); !errors.Is(err, ErrShim) {
+		if err := CheckProgram(path); !errors.Is(err, ErrProgram) {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if _, err := New(Config{ShimPath: path}); !errors.Is(err, ErrShim) {
+		if _, err := New(Config{ShimPath: path}); !errors.Is(err, ErrProgram) {
 			t.Errorf("New, %s: got %v", name, err)
 		}
 	}
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := checkShim(good); !errors.Is(err, ErrShim) {
+	if err := CheckProgram(good); !errors.Is(err, ErrProgram) {
 		t.Errorf("in a folder that others may write: got %v", err)
 	}
 }
