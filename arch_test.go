@@ -95,6 +95,13 @@ func TestImportRules(t *testing.T) {
 		{"libcontainer lives in one package", "runner", func(from, i string) bool {
 			return strings.HasPrefix(third[i], "github.com/opencontainers/") && from != "runner/internal/jail"
 		}},
+		// Each Go package that is initialised in it makes each jail slower.
+		{"a jail's init knows the sandbox's words and nothing else of ours", "runner/internal/jail", func(_, i string) bool {
+			return own[i].ImportPath != "" && i != "runner/internal/sandbox"
+		}},
+		{"xray-jail is a jail's init and nothing else", "runner/cmd/xray-jail", func(_, i string) bool {
+			return third[i] != "" || own[i].ImportPath != "" && i != "runner/internal/jail"
+		}},
 		// cost is the other one: it measures a bare start.
 		{"only the sandbox starts programs in the runner", "runner", func(from, i string) bool {
 			return i == "os/exec" && from != "runner/internal/cost"
