@@ -92,7 +92,7 @@ func TestNothingGetsThroughWarm(t *testing.T) {
 func jailed(t testing.TB) sandbox.Sandbox {
 	t.Helper()
 	nstest.Need(t)
-	box, err := sandbox.New(sandbox.Config{ShimPath: nstest.Shim(), ProbeDir: t.TempDir(), Jail: jail.New(t.TempDir(), "").Open})
+	box, err := sandbox.New(sandbox.Config{ShimPath: nstest.Shim(), ProbeDir: t.TempDir(), Jail: jail.New(t.TempDir(), nstest.Shim()+".jail").Open})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -105,12 +105,12 @@ func Measure(ctx context.Context, cfg Config) (Report, error) {
 		r.Rate, r.Times = rates[i], rates[i]/rates[0]
 		report.Rows = append(report.Rows, r)
 	}
-	report.Jail, err = jails(cfg, path, took[0])
+	report.Jail, err = jails(ctx, cfg, path, took[0])
 	return report, err
 }
 
 // jails measures the making of jails, where there are any.
-func jails(cfg Config, path string, base []time.Duration) (*Jail, error) {
+func jails(ctx context.Context, cfg Config, path string, base []time.Duration) (*Jail, error) {
 	box, ok := cfg.Box.(interface {
 		MakeJail(sandbox.Spec) (time.Duration, error)
 	})
@@ -119,6 +119,9 @@ func jails(cfg Config, path string, base []time.Duration) (*Jail, error) {
 	}
 	var making []time.Duration
 	for range cfg.Rounds {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		took, err := box.MakeJail(spec(cfg, path, filepath.Join(cfg.Dir, Runs, "none"), 1))
 		if err != nil {
 			return nil, fmt.Errorf("make a jail: %w", err)

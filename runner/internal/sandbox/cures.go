@@ -76,7 +76,6 @@ var meanings = map[string]struct {
 		cures: map[syscall.Errno]string{
 			unix.EPERM:              "add deploy/compose.namespaces.yaml: its seccomp profile allows unshare, mount, umount2, pivot_root and sethostname; on a bare host set kernel.unprivileged_userns_clone=1",
 			unix.EACCES:             "load deploy/apparmor/xray-runner-4 and name it (deploy/compose.namespaces.yaml says how), or set XRAY_APPARMOR=unconfined: AppArmor 4 wants a userns rule",
-			unix.ENOENT:             "install what the reason names: xray-jail lies beside xray-shim, scripts/build makes both",
 			unix.ENOSPC:             "the host allows no user namespaces: raise user.max_user_namespaces",
 			stepMount | unix.EACCES: "load deploy/apparmor/xray-runner-3 and name it (deploy/compose.namespaces.yaml says how), or set XRAY_APPARMOR=unconfined: the engine's own profile denies mount",
 			stepMount | unix.EPERM:  "add deploy/compose.namespaces.yaml: the seccomp profile refuses mount; on Ubuntu 24.04 also load deploy/apparmor/xray-runner-4",

@@ -269,6 +269,7 @@ func TestPeak(t *testing.T) {
 		"cold, no more than ours was": {false, 1, seen},
 		"cold":                        {false, 1 << 30, 1 << 40},
 		"warm":                        {true, 9 << 10, 9 << 20},
+		"warm, told less than seen":   {true, 1 << 10, seen},
 		"warm, nothing told":          {true, 0, seen},
 	} {
 		if got := (&run{forked: c.forked}).peak(&syscall.Rusage{Maxrss: c.told}, seen); got != c.want {

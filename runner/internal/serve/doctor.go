@@ -83,7 +83,7 @@ func Doctor(environ []string, options DoctorOptions, out io.Writer) (Verdict, er
 
 // Attack makes every attack there is, beside a neighbour, and their controls. The verdict is Refused when one got through.
 func Attack(ctx context.Context, environ []string, options DoctorOptions, out io.Writer) (Verdict, error) {
-	host, err := hostFor(environ, options)
+	host, err := hostFor(ctx, environ, options)
 	if err != nil {
 		return Refused, err
 	}
@@ -122,7 +122,7 @@ func Attack(ctx context.Context, environ []string, options DoctorOptions, out io
 // Cost measures what the sandbox costs here beside a bare start of the interpreter. It has no limit to hold: the verdict
 // is Sound when it could measure.
 func Cost(ctx context.Context, environ []string, options DoctorOptions, out io.Writer) (Verdict, error) {
-	host, err := hostFor(environ, options)
+	host, err := hostFor(ctx, environ, options)
 	if err != nil {
 		return Refused, err
 	}
@@ -149,7 +149,7 @@ func Cost(ctx context.Context, environ []string, options DoctorOptions, out io.W
 // Neighbour measures what runs feel of others that take all they can get. The verdict is about these: Refused when one did
 // not end by its limit.
 func Neighbour(ctx context.Context, environ []string, options DoctorOptions, out io.Writer) (Verdict, error) {
-	host, err := hostFor(environ, options)
+	host, err := hostFor(ctx, environ, options)
 	if err != nil {
 		return Refused, err
 	}
@@ -182,7 +182,7 @@ type host struct {
 	python string
 }
 
-func hostFor(environ []string, options DoctorOptions) (host, error) {
+func hostFor(ctx context.Context, environ []string, options DoctorOptions) (host, error) {
 	cfg, err := config.Load(environ)
 	if err != nil {
 		return host{}, err
@@ -202,7 +202,9 @@ func hostFor(environ []string, options DoctorOptions) (host, error) {
 		return host{}, errors.Join(err, os.RemoveAll(h.jails))
 	}
 	if h.box.Posture().Tier == sandbox.TierNamespaces { // as serve does; the folder is made again when it is needed
-		err = errors.Join(os.RemoveAll(h.jails), jail.Seal())
+		if err = errors.Join(os.RemoveAll(h.jails), ctx.Err()); err == nil { // the next one would not know that it was stopped
+			err = jail.Seal()
+		}
 	}
 	return h, err
 }

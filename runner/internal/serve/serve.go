@@ -115,7 +115,11 @@ func probe(cfg config.Config, jails string, abi int) (sandbox.Sandbox, error) {
 	dir := scratch(cfg)
 	c := sandbox.Config{ShimPath: shim, ProbeDir: dir, LandlockABI: abi, Tasks: taskLimit()}
 	if cfg.Isolation != "landlock" {
-		c.Jail = jail.New(jails, filepath.Join(filepath.Dir(shim), jailProgram)).Open
+		program := filepath.Join(filepath.Dir(shim), jailProgram)
+		if err := sandbox.CheckProgram(program); err != nil { // an installation that is not whole, and no missing grant
+			return nil, fmt.Errorf("sandbox: %s: %w", jailProgram, err)
+		}
+		c.Jail = jail.New(jails, program).Open
 	}
 	box, err := sandbox.New(c)
 	if err != nil {

@@ -146,7 +146,11 @@ func TestRefusesRoot(t *testing.T) {
 func TestRefusesToStart(t *testing.T) {
 	p := newPlace(t)
 	must(t, os.WriteFile(filepath.Join(p.dir, "bad.json"), []byte(`{"version":1,"skills":{},"skills":{}}`), 0o644))
+	alone := filepath.Join(p.dir, "alone", "xray-shim")
+	shim, err := os.ReadFile(filepath.Join(p.dir, "xray-shim"))
+	must(t, errors.Join(err, os.Mkdir(filepath.Dir(alone), 0o755), os.WriteFile(alone, shim, 0o755)))
 	for _, c := range []struct{ name, env, want string }{
+		{"no xray-jail", "RUNNER_SHIM=" + alone, "sandbox: xray-jail: unusable program"},
 		{"a layer that is not there", "RUNNER_MIN_ISOLATION=landlock,cgroup", "RUNNER_MIN_ISOLATION wants cgroup"},
 		{"no shim", "RUNNER_SHIM=/nowhere/shim", "sandbox:"},
 		{"no manifest", "RUNNER_MANIFEST=/nowhere/manifest.json", "RUNNER_MANIFEST"},

@@ -144,6 +144,7 @@ static void enter(char ***arguments)
 void jail(char ***arguments)
 {
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	close_from(FD_DOOR + 1); /* libcontainer closes from 5: the one between was xray-jail's (../../jail/exec.c) */
 	signal(SIGCHLD, SIG_IGN); /* nobody waits for the helpers, nor for the PID 1 that they leave to us */
 	while (receive()) {
 		pid_t pid = fork_into_cgroup();

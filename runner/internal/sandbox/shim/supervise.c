@@ -17,7 +17,7 @@
 /* Why the supervisor ended the run. exit.go knows these numbers. */
 enum { END_STOPPED = 1 << 0, END_CROWDED = 1 << 1, END_FULL = 1 << 2 };
 
-enum { MAX_PIDS = 8192 };
+enum { MAX_PIDS = 8192, REAPED_AT_ONCE = 256 };
 
 /* Levels of nice(2). A run that may have several processes starts a little behind its supervisor: among a hundred equals that
  * are at work the one that counts them would wait its turn, and meanwhile there are a hundred more. */
@@ -33,22 +33,22 @@ struct watch {
 
 static pid_t found[MAX_PIDS];
 
-/* Reaps whatever has ended. Returns 0 when there is no child at all any more: then the run is over, as every
- * descendant becomes our child before it can become anybody else's. */
+/* Reaps what has ended, so many at most: a run can have its children end faster than that. Returns 0 when there is no child
+ * at all any more: then the run is over, as every descendant becomes our child before it can become anybody else's. */
 static int reap(struct watch *w)
 {
 	struct rusage usage;
 	int status;
-	pid_t pid;
+	pid_t pid = 1;
 
-	while ((pid = wait4(-1, &status, WNOHANG, &usage)) > 0)
+	for (int n = 0; n < REAPED_AT_ONCE && (pid = wait4(-1, &status, WNOHANG, &usage)) > 0; n++)
 		if (pid == w->leader) {
 			w->leader_ended = 1;
 			w->status = status;
 			w->leader_cpu_us = (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
 					   (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 		}
-	return pid == 0 || errno != ECHILD;
+	return pid >= 0 || errno != ECHILD;
 }
 
 enum { FOR_EVER = -1, MILLISECOND = 1000000, COUNT_EVERY = 2 * MILLISECOND }; /* what a fork bomb has to grow in */
@@ -112,6 +112,15 @@ static void sweep(struct watch *w)
 	}
 }
 
+/* What has ended and was not reaped yet is no process of the run's any more. */
+static int crowded(struct watch *w, int most)
+{
+	if (descendants(found, MAX_PIDS) <= most)
+		return 0;
+	reap(w);
+	return descendants(found, MAX_PIDS) > most;
+}
+
 /* Until the leader has ended, the runner says stop, or there are too many. The count is a poll and can be outrun for
  * that long: the layer is named `watch` for that, a strict count needs a cgroup. A run that may have one process has no need
  * of it: the filter refuses fork. */
@@ -133,7 +142,7 @@ static void watch_run(struct watch *w, const struct plan *plan)
 		}
 		if (!counted || now() < next)
 			continue;
-		if (descendants(found, MAX_PIDS) > (int)plan->head.processes) {
+		if (crowded(w, (int)plan->head.processes)) {
 			w->flags |= END_CROWDED;
 			return;
 		}
