@@ -35,6 +35,12 @@ func warmSoak(t *testing.T, tier string, runs int) {
 	var held []holdings
 	var busy time.Duration
 	cold := 0
+	// The first call of a skill is cold, and so is each that comes before its cell is ready, however long that takes.
+	for i := runs; s.warmRuns(t, i, i+1) > 0; i++ {
+		if i > runs+200 {
+			t.Fatal("no run was warm")
+		}
+	}
 	for part := range parts {
 		began := time.Now()
 		cold += s.warmRuns(t, part*runs/parts, (part+1)*runs/parts)

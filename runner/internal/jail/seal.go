@@ -23,7 +23,7 @@ func Seal() error {
 	if err != nil {
 		return err
 	}
-	copied, err := exeseal.CloneSelfExe(os.TempDir())
+	copied, err := inMemory("/proc/self/exe")
 	if err != nil {
 		return fmt.Errorf("seal the runner: %w", err)
 	}
@@ -39,8 +39,7 @@ func Executable() (string, error) {
 	return os.Executable()
 }
 
-// sealedCopy is the program at path, in memory, where nobody can change it: that it is sealed is also how exec.c knows it.
-// Without a path there is none.
+// sealedCopy is the program at path, or none without one. That it is sealed is also how exec.c knows it.
 func sealedCopy(path string) (*os.File, error) {
 	if path == "" {
 		return nil, nil
@@ -48,6 +47,11 @@ func sealedCopy(path string) (*os.File, error) {
 	if err := sandbox.CheckProgram(path); err != nil {
 		return nil, err
 	}
+	return inMemory(path)
+}
+
+// inMemory is a copy that nobody can change, or an error: a start of what only seems sealed would be sealed again, for ever.
+func inMemory(path string) (*os.File, error) {
 	program, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -57,7 +61,7 @@ func sealedCopy(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	copied, err := exeseal.CloneBinary(program, info.Size(), "xray-jail", os.TempDir())
+	copied, err := exeseal.CloneBinary(program, info.Size(), filepath.Base(path), os.TempDir())
 	if err == nil && !exeseal.IsCloned(copied) {
 		err = errors.Join(errors.New("the copy could not be sealed"), copied.Close())
 	}
