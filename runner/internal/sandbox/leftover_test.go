@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -88,49 +87,6 @@ func TestTooManyProcesses(t *testing.T) {
 	}
 	noStrangers(t)
 	mustExit(t, s, shell(t, "for i in 1 2 3; do true & done; wait")) // and the next run is not harmed
-}
-
-// restless has two orphans, children of the supervisor, that do nothing but bear it more children that end at once: some ten
-// thousand a second, each a signal to it. Beside them the script forks on and on.
-const restless = `
-import ctypes, mmap, os, time
-CLONE_VM, CLONE_VFORK, CLONE_PARENT, SIGCHLD = 0x100, 0x4000, 0x8000, 17
-loop = b"\xb8\x38\x00\x00\x00"                                                            # mov eax, SYS_clone
-loop += b"\xbf" + (CLONE_VM | CLONE_VFORK | CLONE_PARENT | SIGCHLD).to_bytes(4, "little")  # mov edi, flags
-loop += b"\x31\xf6\x31\xd2\x4d\x31\xd2\x4d\x31\xc0\x0f\x05"                            # no stack, no more; syscall
-loop += b"\x85\xc0\x74\x02"                                                              # the child jumps over the next
-loop += b"\xeb" + (256 - len(loop) - 2).to_bytes(1, "little")                              # jmp loop
-loop += b"\xb8\x3c\x00\x00\x00\x31\xff\x0f\x05"                                          # exit(0)
-memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
-memory.write(loop)
-bear = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))
-for _ in range(2):
-    if os.fork() == 0:
-        if os.fork() == 0:
-            bear()
-        os._exit(0)
-    os.wait()
-time.sleep(0.2)
-for _ in range(200):
-    if os.fork() == 0:
-        time.sleep(600)
-time.sleep(600)
-`
-
-// Whoever can keep the supervisor busy with signals and ends must not keep it from counting.
-func TestCountedAmongSignals(t *testing.T) {
-	if runtime.GOARCH != "amd64" {
-		t.Skip("the script has machine code for amd64")
-	}
-	for name, s := range map[string]*landlocked{"landlock": full(t), "namespaces": jailedAlone(t)} {
-		t.Run(name, func(t *testing.T) {
-			spec := base(t, python3, "-I", "-c", restless)
-			spec.Limits.Processes, spec.Limits.Wall = 8, 20*time.Second
-			if got := mustRun(t, s, spec); got.Cause != ProcessLimit {
-				t.Errorf("got %s %d after %s: %s", got.Cause, got.ExitCode, got.Wall, got.Stderr)
-			}
-		})
-	}
 }
 
 // 300 times exit code 7 while other runs leave orphans: nobody's reaping takes a code away (case 26).
